@@ -115,8 +115,9 @@ enum rnl_log_level {
 };
 
 /*
- * Receives the library's messages: rnl_log_stderr(), or a function of the program's. Without one the
- * library prints nothing. Each call that is refused for a mistake is logged, with the value and what
+ * Receives the library's messages. Without one, errors and warnings are written to the standard error
+ * output, as "runnel: error: ...": each by one write(2), and if that fails, it is lost. A program that
+ * wants silence gives a function that does nothing. Each call that is refused for a mistake is logged, with the value and what
  * to do: each -EINVAL, -ENODEV and -ENOTSUP; the -EBUSY for a job or a request that is under way, of a
  * wait that would not end, of rnl_setup() and rnl_thread_attach(). Other errors are answers, and are
  * not logged, nor is anything for an object of a forked child's parent. Calls that belong to no pool,
@@ -132,23 +133,13 @@ typedef void rnl_log_fn(void *arg, enum rnl_log_level level, const char *msg);
 /*
  * Sets the log of the process: for pools that have no log of their own, and for calls that have no
  * pool, above all an rnl_pool_create() that fails.
- * @fn: NULL: nothing is logged, as at the start.
+ * @fn: NULL: the standard error output, as at the start.
  * @arg: argument of fn.
  * Context: call it first in main(): no other thread may be in a call of the library, and no pool
  *	without a log of its own may exist.
  * Since: 0.1
  */
 RNL_API void rnl_set_log(rnl_log_fn *fn, void *arg);
-
-/*
- * A log that writes each message to the standard error output, as "runnel: error: ...".
- * rnl_set_log(rnl_log_stderr, NULL) first in main() says why calls are refused.
- * @arg: not used.
- * Context: any thread; a message is one write(2), and blocks as long as that. If the write fails,
- *	the message is lost.
- * Since: 0.2
- */
-RNL_API void rnl_log_stderr(void *arg, enum rnl_log_level level, const char *msg);
 
 /* ---- pools --------------------------------------------------------------- */
 

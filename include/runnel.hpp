@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -59,8 +60,8 @@ struct end {
 	{
 		if (ret != -EBUSY)
 			return;
-		rnl_log_stderr(nullptr, RNL_LOG_ERROR, (what + std::string(": its end would wait for ever: a "
-			       "job is not done, and this is a worker of its pool, or it is not reaped")).c_str());
+		std::fprintf(stderr, "runnel: error: %s: its end would wait for ever: a job is not done, and "
+			     "this is a worker of its pool, or it is not reaped\n", what);
 		std::terminate();
 	}
 };

@@ -38,18 +38,18 @@ void rnl_set_log(rnl_log_fn *fn, void *arg)
 	of_process = (struct rnl__log){ fn, arg };
 }
 
-void rnl_log_stderr(void *arg, enum rnl_log_level level, const char *msg)
+/* The log of a process that sets none: the standard error output. */
+static void log_default(enum rnl_log_level level, const char *msg)
 {
-	RNL__UNCANCELLED();
-	static const char *const names[] = { "error", "warning", "info" };
 	struct rnl__mute mute;
 	int ret;
 
-	(void)arg;
+	if (level == RNL_LOG_INFO)
+		return;
 	rnl__mute_begin(&mute);
-	/* One write, so that lines of several threads do not mix; where it fails nobody can be told. */
+	/* One write, so that lines of several threads do not mix; if it fails, the line is lost. */
 	ret = dprintf(STDERR_FILENO, "runnel: %s: %s\n",
-		      names[level < RNL_LOG_INFO ? level : RNL_LOG_INFO], msg);
+		      level == RNL_LOG_ERROR ? "error" : "warning", msg);
 	rnl__mute_end(&mute, ret < 0 ? errno : 0);
 }
 
@@ -61,10 +61,11 @@ static void log_list(const struct rnl__log *log, enum rnl_log_level level, const
 	const struct rnl__log *to = log && log->fn ? log : &of_process;
 	char line[640];
 
-	if (!to->fn)
-		return;
 	vsnprintf(line, sizeof(line), format, list);
-	to->fn(to->arg, level, line);
+	if (to->fn)
+		to->fn(to->arg, level, line);
+	else
+		log_default(level, line);
 }
 
 void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...)

@@ -8,8 +8,8 @@
  * wait with a timeout of 0. -ENOMEM and -EIO are no mistakes of the call. In a forked child
  * -EOWNERDEAD is not logged: another thread of the parent may have held a lock of the log.
  *
- * Refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_log_stderr rnl_pool_destroy
- * rnl_cq_destroy rnl_order_fini rnl_thread_detach rnl_clock rnl_stream rnl_worker
+ * Refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_pool_destroy rnl_cq_destroy
+ * rnl_order_fini rnl_thread_detach rnl_clock rnl_stream rnl_worker
  * rnl__cuda_unit_remove
  * In api/pinned and api/devices: rnl_pinned_put rnl_device_free
  * In api/log: rnl_map_start rnl_trace_start

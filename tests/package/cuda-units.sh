@@ -22,7 +22,6 @@ static inline int run_as(char **argv, int (*fn)(struct rnl_job *job))
 	struct rnl_job job;
 	int ret;
 
-	rnl_set_log(rnl_log_stderr, NULL);
 	attr.device = argv[1];
 	attr.stream = argv[2] ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
 	attr.nr_workers = 1;
