@@ -330,7 +330,7 @@ RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
  * workers' threads remain, asleep: CUDA may not return from the end of such a thread.
  * @pool: may be NULL. No other call on the pool, and no wait for its jobs or cancel of its jobs,
  *	may run at the same time. Afterwards a job that is done may still be passed to rnl_job_wait(),
- *	_result(), _cancel() and _is_cancelled(), and to a submit of another pool; a job in a completion
+ *	_cancel() and _is_cancelled(), and to a submit of another pool; a job in a completion
  *	queue may be reaped. Pinned buffers are gone. Free memory of rnl_device_alloc() first.
  * Context: blocks until all jobs are done: a hold that is never released keeps it waiting for ever.
  *	It logs a warning after stuck_ms with holds. rnl_pool_stop() waits for a time, and then
@@ -345,9 +345,13 @@ RNL_API void rnl_pool_destroy(struct rnl_pool *pool);
 /*
  * A job: one host function that issues device work. A job is a member of a struct of the program's
  * own and needs no allocation. Its memory must stay valid until the job is done. `user` belongs to
- * the program from rnl_job_init() on. When the job is done with a negative result,
- * `device_error` is CUDA's code (cudaError_t) for it, or 0: for people and logs. All other fields
- * belong to the library.
+ * the program from rnl_job_init() on. `result` and `device_error` may be read while the job is done;
+ * all other fields belong to the library. The result is what the job's function returned, or
+ * -ECANCELED  it was cancelled, or a job of a barrier before it failed;
+ * -ETIMEDOUT  it was not started by its deadline;
+ * -EIO        the device failed, or a CUDA call in the job failed;
+ * -ENOMEM, -EINVAL, -ENODEV, -ENOTSUP  a CUDA call in the job failed, and CUDA's code has an errno;
+ * -ENOTSUP    its function does what the strict guard forbids: enum rnl_guard.
  */
 struct rnl_job {
 	int (*fn)(struct rnl_job *job);
@@ -359,10 +363,11 @@ struct rnl_job {
 	uint8_t phase;
 	uint8_t rounds;		/* of its barriers */
 	uint16_t worker;
-	int32_t result;
+	int32_t result; /* when the job is done */
 	union {
 		uint32_t cancels; /* of all jobs, before its submit; until it is started */
-		int32_t device_error; /* from then on: CUDA's code */
+		int32_t device_error; /* when the job is done with a negative result: CUDA's code
+				       * (cudaError_t) for it, or 0; for people and logs */
 	};
 	struct rnl_barrier *barrier;
 	union {			/* flags say which */
@@ -646,26 +651,12 @@ RNL_API int rnl_job_is_cancelled(const struct rnl_job *job);
  * return if no thread reaped.
  * Context: blocks. A worker of the job's pool does not wait: it looks whether the job is done.
  * Ordering: all that the job did, on host and device, happens before a return of 0.
- * Return: 0 the job is done, and rnl_job_result() has its result; -ETIMEDOUT; -EBUSY the job is not
+ * Return: 0 the job is done, and `result` is set; -ETIMEDOUT; -EBUSY the job is not
  *	done, and the call was made on a worker of its pool, or with RNL_FOREVER for a job that goes
  *	to a completion queue; -EINVAL job is NULL or was never submitted; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns);
-
-/*
- * The result of a job that is done: what its function returned, or
- * -ECANCELED  it was cancelled, or a job of a barrier before it failed;
- * -ETIMEDOUT  it was not started by its deadline;
- * -EIO        the device failed, or a CUDA call in the job failed;
- * -ENOMEM, -EINVAL, -ENODEV, -ENOTSUP  a CUDA call in the job failed, and CUDA's code has an errno;
- * -ENOTSUP    its function does what the strict guard forbids: enum rnl_guard.
- * Return: the result; -EBUSY the job is not done; -EINVAL job is NULL or was never submitted;
- *	-EOWNERDEAD. A job may have such a result of its own: once the job is known to be done, what
- *	is returned is its result.
- * Since: 0.1
- */
-RNL_API int rnl_job_result(const struct rnl_job *job);
 
 /* ---- completion queues --------------------------------------------------- */
 

@@ -128,10 +128,12 @@ public:
 	/* The same of a job that is done: after a reap. */
 	void rethrow()
 	{
-		if (error && rnl_job_result(&ours.job) == error_result)
+		if (error && ours.job.result == error_result)
 			std::rethrow_exception(error);
-		check(rnl_job_result(&ours.job), "the job's result");
+		check(ours.job.result, "the job's result");
 	}
+	/* Of a job that is done, as rnl_job.result. */
+	int result() const noexcept { return ours.job.result; }
 	operator rnl_job *() noexcept { return &ours.job; }
 
 protected:

@@ -120,7 +120,7 @@ static int run_job(struct rnl_job *job)
 
 static void job_done(struct rnl_job *job)
 {
-	const int result = rnl_job_result(job);
+	const int result = job->result;
 
 	CALL_PYTHON(py_done(job, result));
 }

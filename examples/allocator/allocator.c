@@ -159,7 +159,7 @@ static void start(struct allocator_request *r, uint64_t i)
 /* Ends the program if the request failed, or its reply is not all `value`. */
 static void finish(struct allocator_request *r, const char *name)
 {
-	const int result = rnl_job_result(&r->job);
+	const int result = r->job.result;
 
 	rnl_device_free(bench.pool, r->mem);
 	r->mem = NULL;

@@ -161,7 +161,7 @@ unsigned sha256_slots_reap(struct sha256_slots *slots, struct sha256_slot *done[
 
 	must(nr);
 	for (int i = 0; i < nr; i++) {
-		must(rnl_job_result(jobs[i]));
+		must(jobs[i]->result);
 		done[i] = rnl_container_of(jobs[i], struct sha256_slot, job);
 	}
 	slots->under_way -= (unsigned)nr;

@@ -172,7 +172,7 @@ static void await(struct rnl_job *job, const struct buckets *b, enum way way, un
 
 	watch_expect("%s of bucket %u, %s", what, bucket, way_names[way]);
 	program_must(rnl_job_wait(job, RNL_FOREVER), "waiting for a job");
-	ret = rnl_job_result(job);
+	ret = job->result;
 	if (ret >= 0)
 		return;
 	snprintf(text, sizeof(text), "rank %u, %s of bucket %u, %s", rank_of(b, device), what, bucket,

@@ -94,7 +94,7 @@ static void check_bucket(const struct buckets *b, unsigned device, unsigned buck
 	program_must(rnl_job_set_device(&copy.job, (int)device), "a job's device");
 	program_must(rnl_submit_wait(b->pool, &copy.job, RNL_FOREVER), "copying a bucket");
 	program_must(rnl_job_wait(&copy.job, RNL_FOREVER), "copying a bucket");
-	program_must(rnl_job_result(&copy.job), "copying a bucket");
+	program_must(copy.job.result, "copying a bucket");
 	for (uint32_t i = 0; i < b->nr_words; i++)
 		if (copied[i] != sums[i] + more)
 			program_die("rank %u, %s: word %u of bucket %u is %g, and its serial sum is %g",

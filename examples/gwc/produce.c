@@ -206,7 +206,7 @@ static struct chunk *next_chunk(struct pipe *pipe)
 	pthread_mutex_unlock(&pipe->lock);
 	if (chunk && chunk->nr_pieces) {
 		program_must(rnl_job_wait(&chunk->job, RNL_FOREVER), "waiting for a job");
-		program_must(rnl_job_result(&chunk->job), "counting");
+		program_must(chunk->job.result, "counting");
 	}
 	return chunk;
 }

@@ -116,7 +116,7 @@ void async_reaped(struct rnl_job *job)
 {
 	struct slot *slot = rnl_container_of(job, struct slot, job);
 	const bool small = slot->step == STEP_ISSUE && slot->small;
-	int ret = slot->step == STEP_BATCH ? small_end(slot) : rnl_job_result(job);
+	int ret = slot->step == STEP_BATCH ? small_end(slot) : job->result;
 
 	end_span(slot);
 	if (!ret && slot->step != STEP_BATCH)

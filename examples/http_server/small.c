@@ -116,7 +116,7 @@ static void note_batch(struct loop *loop, const struct small_edges *edges)
 int small_end(struct slot *slot)
 {
 	const struct small_edges *edges = slot->request.out;
-	const int ret = rnl_job_result(&slot->request.job);
+	const int ret = slot->request.job.result;
 
 	if (!ret) {
 		memcpy(slot->in, edges->pixels, (size_t)slot->image.width * slot->image.height);

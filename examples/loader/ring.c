@@ -188,7 +188,7 @@ static void end_copy(struct rnl_job *job)
 	struct slot *slot = rnl_container_of(job, struct slot, copy);
 	const uint64_t next = atomic_load(&slot->batch) + ring.l->ahead + 1;
 
-	if (!rnl_job_result(job) && next < ring.l->nr_batches)
+	if (!job->result && next < ring.l->nr_batches)
 		take_pinned(slot, next);
 }
 
@@ -231,10 +231,10 @@ static void check(const struct slot *slot)
 /* A job of the batch failed.  If a read did, its reader has complained. */
 static void fail(const struct slot *slot)
 {
-	int ret = rnl_job_result(&slot->compute);
+	int ret = slot->compute.result;
 
-	ret = ret == -ECANCELED ? rnl_job_result(&slot->copy) : ret;
-	ret = ret == -ECANCELED ? rnl_job_result(&slot->read) : ret;
+	ret = ret == -ECANCELED ? slot->copy.result : ret;
+	ret = ret == -ECANCELED ? slot->read.result : ret;
 	pthread_mutex_lock(&ring.lock);
 	if (!*ring.error)
 		snprintf(ring.error, sizeof(ring.error), "batch %llu: %s",
@@ -247,7 +247,7 @@ static void end_compute(struct rnl_job *job)
 	struct slot *slot = rnl_container_of(job, struct slot, compute);
 	const uint64_t next = slot->computed + ring.l->ahead + 1;
 
-	if (rnl_job_result(job)) {
+	if (job->result) {
 		fail(slot);
 		return;
 	}

@@ -220,7 +220,7 @@ static void wait_for(struct slot *slot, unsigned stage)
 	program_must(rnl_job_wait(&slot->stages[stage].job, RNL_FOREVER), "waiting for a stage");
 	for (unsigned i = 0; i <= stage; i++) {		/* those before are done as well */
 		snprintf(what, sizeof(what), "%s: %s", slot->image->name, stage_names[i]);
-		program_must(rnl_job_result(&slot->stages[i].job), what);
+		program_must(slot->stages[i].job.result, what);
 	}
 }
 

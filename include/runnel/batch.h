@@ -100,8 +100,8 @@ struct rnl_batcher_attr {
 
 /*
  * A request. It lives in the program's memory, and its end is told as a job's is: by
- * rnl_job_wait(), rnl_job_set_on_done(), rnl_job_set_cq() or rnl_barrier_add() of its `job`, and by
- * rnl_job_result(). `job.user` belongs to the program from rnl_request_init() on; all else belongs
+ * rnl_job_wait(), rnl_job_set_on_done(), rnl_job_set_cq() or rnl_barrier_add() of its `job`, which
+ * has its `result`. `job.user` belongs to the program from rnl_request_init() on; all else belongs
  * to the library.
  */
 struct rnl_request {
@@ -206,8 +206,8 @@ RNL_API int rnl_request_commit(struct rnl_request *request);
 
 /*
  * Gives back the memory of a request that is done, whatever its result, or that was reserved and
- * not committed. Its `in` and `out` are gone, and it may be reserved again. rnl_job_result() keeps
- * its result until then.
+ * not committed. Its `in` and `out` are gone, and it may be reserved again. `job.result`
+ * stays until then.
  * @request: used by one thread at a time.
  * Context: as rnl_request_commit().
  * Return: 0; -EBUSY the request was committed and is not done; -EINVAL request is NULL, or has no

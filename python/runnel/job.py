@@ -149,7 +149,7 @@ class Job:
         code = self._code
         if code is None:
             self._await(timeout)
-            code = lib.rnl_job_result(self._c)
+            code = self._c.result
         if code >= 0 or self._error is not None:
             return self._error
         cause = next((b._error for b in self._after if b._error is not None), None)

@@ -232,12 +232,3 @@ int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 	rnl__waits_end(pool, begin, job);
 	return ret;
 }
-
-int rnl_job_result(const struct rnl_job *job)
-{
-	int ret = rnl__job_submitted(job, "rnl_job_result()");
-
-	if (ret)
-		return ret;
-	return rnl__latch_open(rnl__job_latch(job)) ? job->result : -EBUSY;
-}

@@ -255,7 +255,7 @@ void rnl__map_job_done(struct rnl_job *job)
 	struct rnl__map_job *mine = rnl_container_of(job, struct rnl__map_job, job);
 	struct rnl__map *map = mine->map;
 
-	map_note_error(map, rnl_job_result(job));
+	map_note_error(map, job->result);
 	if (!map_error(map) && rnl__map_measured(map))
 		for (unsigned i = 0; i < mine->nr; i++)
 			rnl__map_measure(map, &mine->slots[i], mine->job.device);

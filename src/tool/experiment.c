@@ -59,7 +59,7 @@ void tool_submit(struct rnl_pool *pool, struct rnl_job *job)
 void tool_wait(struct rnl_job *job, const char *what)
 {
 	tool_must(rnl_job_wait(job, TOOL_WAIT_NS), what);
-	tool_must(rnl_job_result(job), what);
+	tool_must(job->result, what);
 }
 
 unsigned tool_nr_devices(struct rnl_pool *pool)

@@ -368,7 +368,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 	must(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < LINKS; i++) {
-		ck_assert_int_eq(rnl_job_result(&links[i].job), i ? -ECANCELED : -EPROTO);
+		ck_assert_int_eq(links[i].job.result, i ? -ECANCELED : -EPROTO);
 		ck_assert_int_eq(barriers[i].result, i ? -ECANCELED : -EPROTO);
 	}
 	ck_assert_int_eq(runs, 1);

@@ -132,7 +132,7 @@ TEST(a_barrier_serves_round_after_round)
 		ck_assert_int_eq(rnl_submit_many(pool, list, nr), (int)nr);
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 		for (unsigned i = 0; i < nr; i++)
-			ck_assert_int_eq(rnl_job_result(&jobs[i]), (int)i);
+			ck_assert_int_eq(jobs[i].result, (int)i);
 	}
 	ck_assert_int_eq(barrier.result, 0);
 	rnl_pool_destroy(pool);
@@ -215,7 +215,7 @@ TEST(a_barrier_has_the_result_of_the_first_job_that_failed)
 	for (unsigned i = 0; i < COUNT(results); i++) {
 		submit_in(pool, &barrier, &job, result_fn, (void *)(intptr_t)results[i]);
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-		ck_assert_int_eq(rnl_job_result(&job), results[i]);
+		ck_assert_int_eq(job.result, results[i]);
 		ck_assert_int_eq(barrier.result, i < 2 ? 0 : -EPROTO);
 	}
 	must(rnl_barrier_init(&barrier, pool));

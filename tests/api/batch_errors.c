@@ -24,7 +24,7 @@ TEST(an_error_of_the_function_is_every_requests)
 	send_all(&all);
 	ck_assert_int_eq(result_of_barrier(&barrier), -ENOSPC);
 	for (unsigned i = 0; i < NR_ALL; i++) {
-		ck_assert_int_eq(rnl_job_result(&all.requests[i].job), -ENOSPC);
+		ck_assert_int_eq(all.requests[i].job.result, -ENOSPC);
 		ck_assert_ptr_null(all.requests[i].out);
 		must(rnl_request_release(&all.requests[i]));
 	}

@@ -32,7 +32,7 @@ static int go_round(void *arg)
 
 		if (i >= RING) {
 			ret = rnl_job_wait(&r->job, patience_ns());
-			ret = ret ? ret : rnl_job_result(&r->job);
+			ret = ret ? ret : r->job.result;
 			if (!ret && wrong_byte(r, ring->first + i - RING, BYTES) >= 0)
 				ret = -EPROTO;
 			ret = ret ? ret : rnl_request_release(r);

@@ -24,7 +24,7 @@ static void callback(struct rnl_job *job)
 {
 	struct called *c = rnl_container_of(job, struct called, job);
 
-	c->result = rnl_job_result(job);
+	c->result = job->result;
 	c->test = is_done(job);
 	c->worker = rnl_worker().index;
 	if (c->in_call)
@@ -247,7 +247,7 @@ static void submit_again(struct rnl_job *job)
 	struct chain *c = rnl_container_of(job, struct chain, job);
 	int ret;
 
-	if (rnl_job_result(job) != c->runs)
+	if (job->result != c->runs)
 		c->error = -EPROTO;
 	if (!--c->left)
 		return;

@@ -49,7 +49,7 @@ TEST(a_queued_job_is_cancelled_and_can_be_submitted_again)
 	for (int i = 0; i < 3; i++) {	/* a cancel may be repeated */
 		must(rnl_job_cancel(&told[1].job));
 		/* The job is still the pool's. */
-		ck_assert_int_eq(rnl_job_result(&told[1].job), -EBUSY);
+		ck_assert_int_eq(rnl_job_wait(&told[1].job, 0), -ETIMEDOUT);
 		ck_assert_int_eq(rnl_submit(pool, &told[1].job), -EBUSY);
 	}
 	ck_assert_uint_eq(figures_of(pool).cancelled, 0);
@@ -199,7 +199,7 @@ TEST(a_key_keeps_its_order_without_the_jobs_that_were_cancelled)
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_uint_eq(record.nr, NR - NR / 3);
 	for (int i = 0, at = 0; i < NR; i++) {
-		ck_assert_int_eq(rnl_job_result(&noted[i].job), i % 3 ? 0 : -ECANCELED);
+		ck_assert_int_eq(noted[i].job.result, i % 3 ? 0 : -ECANCELED);
 		ck_assert_int_eq(place_of(&record, i), i % 3 ? at++ : -1);
 	}
 	rnl_pool_destroy(pool);
@@ -238,7 +238,7 @@ static _Atomic int calls, result_in_call;
 
 static void callback(struct rnl_job *job)
 {
-	result_in_call = rnl_job_result(job);
+	result_in_call = job->result;
 	calls++;
 }
 
@@ -328,7 +328,7 @@ TEST(a_closed_pool_has_its_jobs_cancelled_as_any_other)
 	must(rnl_job_cancel(&told.job));
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
-	ck_assert_int_eq(rnl_job_result(&told.job), -ECANCELED);
+	ck_assert_int_eq(told.job.result, -ECANCELED);
 	ck_assert_int_eq(told.runs, 0);
 }
 
@@ -390,7 +390,7 @@ TEST(beside_the_workers_each_job_ran_or_was_cancelled_as_the_calls_said)
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < race.nr; i++) {
 		bool said = false;
-		int result = rnl_job_result(&race.told[i].job);
+		int result = race.told[i].job.result;
 
 		for (int c = 0; c < CANCELLERS; c++)
 			said = said || !cancellers[c].rets[i];

@@ -147,8 +147,8 @@ TEST(a_job_of_a_chain_that_does_not_run_is_told_after_the_one_before_it, .loops 
 	ck_assert_int_ne(rnl_job_wait(&third, 0), 0);
 	gate_open(&kernel);
 	ck_assert_int_eq(result_of(&third), -ECANCELED);
-	ck_assert_int_eq(rnl_job_result(&second), _i ? -ETIMEDOUT : -ECANCELED);
-	ck_assert_int_eq(rnl_job_result(&first), 0);
+	ck_assert_int_eq(second.result, _i ? -ETIMEDOUT : -ECANCELED);
+	ck_assert_int_eq(first.result, 0);
 	ck_assert_int_eq(ran, 0);
 	ck_assert_uint_eq(figures_of(pool).cancelled, _i ? 1 : 2);
 	rnl_pool_destroy(pool);
@@ -164,9 +164,9 @@ TEST(the_jobs_behind_one_that_fails_are_cancelled_in_order)
 	rings[1].result = -EPROTO;
 	must(rnl_submit(pool, &rings[0].job));
 	ck_assert_int_eq(result_of(&rings[LENGTH - 1].job), -ECANCELED);
-	ck_assert_int_eq(rnl_job_result(&rings[0].job), 0);
-	ck_assert_int_eq(rnl_job_result(&rings[1].job), -EPROTO);
-	ck_assert_int_eq(rnl_job_result(&rings[2].job), -ECANCELED);
+	ck_assert_int_eq(rings[0].job.result, 0);
+	ck_assert_int_eq(rings[1].job.result, -EPROTO);
+	ck_assert_int_eq(rings[2].job.result, -ECANCELED);
 	check_order(&record, 2);
 	rnl_pool_destroy(pool);
 }
@@ -282,7 +282,7 @@ TEST(the_next_job_starts_after_a_copy_to_pageable_memory_is_written)
 	ck_assert_uint_eq(figures_of(pool).queued, 1);
 	gate_open(&s.kernel);
 	ck_assert_int_eq(result_of(&s.next), 0);
-	ck_assert_int_eq(rnl_job_result(&s.job), 0);
+	ck_assert_int_eq(s.job.result, 0);
 	rnl_device_free(pool, s.mem);
 	rnl_pool_destroy(pool);
 }
@@ -553,7 +553,7 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	ck_assert_int_eq(rnl_job_set_then(&busy, &rings[0].job), -EBUSY);
 	ck_assert_int_eq(rnl_job_set_then(&rings[0].job, &busy), -EBUSY);
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EBUSY);
-	ck_assert_int_eq(rnl_job_result(&rings[1].job), -EINVAL);
+	ck_assert_int_eq(rnl_job_wait(&rings[1].job, 0), -EINVAL);
 	ck_assert_uint_eq(figures_of(pool).accepted, 8);
 	gate_open(&plug);
 	must(rnl_pool_drain(pool, RNL_FOREVER));

@@ -51,7 +51,7 @@ static void use_times(void)
 	must(rnl_job_set_deadline(&late, 10 * MS));
 	must(rnl_submit(pool, &late));
 	ck_assert_int_eq(rnl_job_wait(&late, patience_ns()), 0);
-	ck_assert_int_eq(rnl_job_result(&late), -ETIMEDOUT);
+	ck_assert_int_eq(late.result, -ETIMEDOUT);
 	job_of(&delayed, noop_fn, NULL);
 	must(submit_at(pool, &delayed, rnl_clock() + 10 * MS));
 	ck_assert_int_eq(rnl_job_wait(&delayed, 1 * MS), -ETIMEDOUT);

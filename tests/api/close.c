@@ -323,7 +323,7 @@ TEST(destroying_a_pool_with_ten_thousand_queued_jobs_completes_each)
 	pthread_join(opener, NULL);
 
 	for (int i = 0; i < NR; i++) {
-		int result = rnl_job_result(&tallies[i].job);
+		int result = tallies[i].job.result;
 		bool after = i > FAILING && i % 3 == 0;
 
 		ck_assert_int_eq(result, after ? -ECANCELED : tallies[i].ret);
@@ -345,7 +345,7 @@ TEST(the_results_of_jobs_outlive_their_pool)
 	submit_job(pool, &tally.job, tally_fn, NULL);
 	rnl_pool_destroy(pool);
 	ck_assert_int_eq(runs, 1);
-	ck_assert_int_eq(rnl_job_result(&tally.job), 6);
+	ck_assert_int_eq(tally.job.result, 6);
 	ck_assert_int_eq(tally.job.device_error, 0);
 }
 

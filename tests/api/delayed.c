@@ -261,7 +261,7 @@ static void count_and_free(struct rnl_job *job)
 	struct owned *owned = job->user;
 	struct beside *b = owned->b;
 
-	if (rnl_job_result(job) == -ECANCELED) {
+	if (job->result == -ECANCELED) {
 		b->nr_cancelled++;
 		owned->freed = b->by_name;
 		if (owned->freed)

@@ -53,7 +53,7 @@ TEST(a_notice_needs_no_function)
 	must(rnl_pool_close(pool));
 	reap_all(cq, reaped, 1);
 	ck_assert_ptr_eq(reaped[0], &end);
-	ck_assert_int_eq(rnl_job_result(&end), 0);
+	ck_assert_int_eq(end.result, 0);
 	rnl_pool_destroy(pool);
 	rnl_cq_destroy(cq);
 }
@@ -96,7 +96,7 @@ TEST(an_open_pool_that_is_empty_does_not_notify, .timeout_s = 60)
 	/* A destroy waits for it. */
 	must(submit_when(pool, &notice.job, RNL_EMPTY));
 	rnl_pool_destroy(pool);
-	ck_assert_int_eq(rnl_job_result(&notice.job), 0);
+	ck_assert_int_eq(notice.job.result, 0);
 	ck_assert_int_eq(notice.runs, 1);
 }
 
@@ -118,7 +118,7 @@ TEST(after_a_stop_an_event_loop_learns_of_the_end_by_its_queue, .timeout_s = 60)
 	gate_open(&gate);
 	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER), 1);
 	ck_assert_ptr_eq(reaped, &notice.job);
-	ck_assert_int_eq(rnl_job_result(reaped), 0);
+	ck_assert_int_eq(reaped->result, 0);
 	ck_assert_int_eq(rnl_job_wait(&held, 0), 0);
 	must(rnl_pool_stop(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
@@ -172,7 +172,7 @@ TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
 		must(rnl_pool_close(pool));
 		ck_assert_int_eq(result_of(&notice.job), 0);
 		ck_assert_int_eq(rnl_job_wait(&delayed.job, 0), 0);
-		ck_assert_int_eq(rnl_job_result(&delayed.job), -ECANCELED);
+		ck_assert_int_eq(delayed.job.result, -ECANCELED);
 		for (int i = 0; i < NR; i++)
 			ck_assert_int_eq(rnl_job_wait(&jobs[i].job, 0), 0);
 		rnl_pool_destroy(pool);
@@ -198,7 +198,7 @@ TEST(a_drain_waits_for_a_notice_that_the_last_job_submits, .timeout_s = 60)
 		submit_job(pool, &job, submit_the_notice, pool);
 		must(rnl_pool_close(pool));
 		must(rnl_pool_drain(pool, RNL_FOREVER));
-		ck_assert_int_eq(rnl_job_result(&job), 0);
+		ck_assert_int_eq(job.result, 0);
 		ck_assert_int_eq(rnl_job_wait(&last_notice.job, 0), 0);
 		ck_assert_int_eq(last_notice.runs, 1);
 		rnl_pool_destroy(pool);

@@ -171,7 +171,7 @@ TEST(a_barrier_has_the_result_of_its_job_that_failed_by_itself)
 	job_in(&barrier, &job, fails_first_fn, NULL);
 	must(rnl_submit(pool, &job));
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_job_result(&job), -EPROTO);
+	ck_assert_int_eq(job.result, -EPROTO);
 	ck_assert_int_eq(barrier.result, -EPROTO);
 	rnl_pool_destroy(pool);
 }

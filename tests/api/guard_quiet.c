@@ -517,7 +517,7 @@ TEST(many_threads_submit_while_the_pool_is_resized)
 	for (unsigned i = 0; i < NR_THREADS; i++) {
 		ck_assert_int_eq(call_end(&calls[i]), 0);
 		for (unsigned k = 0; k < NR_JOBS; k++) {
-			ck_assert_int_ge(rnl_job_result(&storms[i].jobs[k]), 0);
+			ck_assert_int_ge(storms[i].jobs[k].result, 0);
 			ck_assert_bytes(storms[i].mem + (size_t)k * 64, 64, k % 255 + 1);
 			ck_assert_uint_le(storms[i].steps[k].nr_calls, 1);
 		}
@@ -540,6 +540,6 @@ TEST(a_guarded_pool_is_destroyed_with_jobs_under_way)
 		}
 		rnl_pool_destroy(pool);
 		for (unsigned i = 0; i < COUNT(jobs); i++)
-			ck_assert_int_eq(rnl_job_result(&jobs[i]), (int)i);
+			ck_assert_int_eq(jobs[i].result, (int)i);
 	}
 }

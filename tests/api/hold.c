@@ -210,7 +210,7 @@ TEST(queues_and_callbacks_are_told_after_the_last_release)
 		must(rnl_hold_release(&h[i].holds[0], -EPROTO));
 	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER), 1);
 	ck_assert_ptr_eq(reaped, &h[0].job);
-	ck_assert_int_eq(rnl_job_result(reaped), -EPROTO);
+	ck_assert_int_eq(reaped->result, -EPROTO);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(called, 1);
 	rnl_cq_destroy(cq);
@@ -716,7 +716,7 @@ TEST(a_destroy_tells_of_a_hold_that_nobody_releases)
 	rnl_pool_destroy(pool);
 	snprintf(name, sizeof(name), "job %p, one of 1 ", (void *)&h.job);
 	ck_assert_ptr_nonnull(strstr(last_line, name));
-	ck_assert_int_eq(rnl_job_result(&h.job), 0);
+	ck_assert_int_eq(h.job.result, 0);
 }
 
 static int destroy_fn(void *pool)
@@ -748,7 +748,7 @@ TEST(a_destroy_tells_of_it_once_however_long_that_takes)
 	must(rnl_hold_release(&h.holds[0], 0));
 	ck_assert_int_eq(call_end(&call), 0);
 	ck_assert_uint_eq(told, 1);
-	ck_assert_int_eq(rnl_job_result(&h.job), 0);
+	ck_assert_int_eq(h.job.result, 0);
 }
 
 /* ---- many threads ------------------------------------------------------------ */
@@ -794,7 +794,7 @@ TEST(of_releases_by_several_threads_one_wins_and_the_pool_may_go_at_once)
 		for (int i = 0; i < 3; i++)
 			must(call_end(&calls[i]));
 		ck_assert_int_eq(r.won, 4);
-		ck_assert_int_eq(rnl_job_result(&h.job), 0);
+		ck_assert_int_eq(h.job.result, 0);
 	}
 }
 
@@ -1038,7 +1038,7 @@ TEST(a_slot_is_used_again_before_its_old_deadline, .timeout_s = 20)
 		/* A busy machine may be late. */
 		if (rnl_job_wait(&h.job, 0))
 			(void)rnl_hold_release(&h.holds[0], 0);
-		ck_assert(result_of(&h.job) == 0 || rnl_job_result(&h.job) == -ETIMEDOUT);
+		ck_assert(result_of(&h.job) == 0 || h.job.result == -ETIMEDOUT);
 		have_the_keeper_look(pool, 2 * MS);
 		/* The old deadlines come, too. */
 		if (i % 4 == 3)

@@ -93,7 +93,7 @@ static void callback(struct rnl_job *job)
 {
 	char from[8] = { 0 }, to[8];
 
-	result_in_call = rnl_job_result(job);
+	result_in_call = job->result;
 	waits_in_call = rnl_job_wait(other, RNL_FOREVER);
 	drain_in_call = rnl_pool_drain(job->user, RNL_FOREVER);
 	index_in_call = rnl_worker().index;
@@ -137,7 +137,7 @@ TEST(a_completion_queue_is_told_while_the_workers_are_busy)
 		submit_for(jam.pool, &job, way, why);
 		reap_all(cq, list, 1);
 		ck_assert_ptr_eq(list[0], &job);
-		ck_assert_int_eq(rnl_job_result(&job), why->result);
+		ck_assert_int_eq(job.result, why->result);
 	}
 	rnl_cq_destroy(cq);
 	jam_end(&jam);
@@ -409,7 +409,7 @@ static void end_entry(struct submitter *s, struct entry *e)
 		return;
 	while (!e->told)
 		sched_yield();
-	result = rnl_job_result(&e->job);
+	result = e->job.result;
 	s->bad += e->told != 1 || e->runs != !result || (e->cancelled && result != -ECANCELED) ||
 		  (result && result != -ECANCELED && result != -ETIMEDOUT);
 	memset(e, 0, sizeof(*e));

@@ -24,7 +24,7 @@ static int reap_and_free(void *arg)
 			return ret;
 		got += ret;
 		for (int i = 0; i < ret; i++) {
-			r->not_done += rnl_job_wait(jobs[i], 0) || rnl_job_result(jobs[i]);
+			r->not_done += rnl_job_wait(jobs[i], 0) || jobs[i]->result;
 			free(jobs[i]);
 		}
 	}

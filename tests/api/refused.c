@@ -4,7 +4,7 @@
  * a case for each public function that can refuse one; tests/tree/refused.sh holds that.
  *
  * An answer is not logged, as a program asks for it: -EAGAIN, -ETIMEDOUT, -ESHUTDOWN, -EALREADY,
- * -ESTALE, and -EBUSY of rnl_job_result(), rnl_job_cancel() and a reap beside another one, or of a
+ * -ESTALE, and -EBUSY of rnl_job_cancel() and a reap beside another one, or of a
  * wait with a timeout of 0. -ENOMEM and -EIO are no mistakes of the call. In a forked child
  * -EOWNERDEAD is not logged: another thread of the parent may have held a lock of the log.
  *
@@ -229,11 +229,9 @@ TEST(a_question_about_no_job_is_logged)
 
 	job_of(&job, gated_fn, &gate);
 	refused(rnl_job_wait(&job, 0), -EINVAL, never);
-	refused(rnl_job_result(&job), -EINVAL, never);
 	refused(rnl_job_cancel(&job), -EINVAL, never);
 	refused(rnl_job_is_cancelled(&job), -EINVAL, never);
 	refused(rnl_job_wait(NULL, 0), -EINVAL, "rnl_job_wait(): the job is NULL");
-	refused(rnl_job_result(NULL), -EINVAL, "rnl_job_result(): the job is NULL");
 	refused(rnl_job_cancel(NULL), -EINVAL, "rnl_job_cancel(): the job is NULL");
 	refused(rnl_job_is_cancelled(NULL), -EINVAL, "rnl_job_is_cancelled(): the job is NULL");
 	refused(rnl_job_hold(&job, &hold), -EINVAL, "call it in the job's function");
@@ -242,7 +240,6 @@ TEST(a_question_about_no_job_is_logged)
 	must(rnl_submit(pool, &job));
 	gate_await(&gate, 1);
 	answered(is_done(&job), 0);
-	answered(rnl_job_result(&job), -EBUSY);
 	answered(rnl_job_wait(&job, 0), -ETIMEDOUT);
 	answered(rnl_job_cancel(&job), -EBUSY);
 	gate_open(&gate);

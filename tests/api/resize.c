@@ -21,7 +21,7 @@ static void check_workers(struct rnl_pool *pool, unsigned nr)
 	ck_assert_uint_eq(figures_of(pool).queued, 1);
 	gate_open(&gate);
 	ck_assert_int_ge(result_of(&queued), 0);
-	ck_assert_int_lt(rnl_job_result(&queued), (int)nr);
+	ck_assert_int_lt(queued.result, (int)nr);
 	for (unsigned i = 0; i < nr; i++)
 		ck_assert_int_eq(result_of(&held[i]), 0);
 }

@@ -301,7 +301,7 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	ck_assert_int_ne(rnl_job_wait(&held[0], 0), 0);
 	gate_open(&gates[0]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_int_eq(rnl_job_result(&job), 0);
+	ck_assert_int_eq(job.result, 0);
 	rnl_pool_destroy(pool);
 }
 

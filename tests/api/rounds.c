@@ -88,7 +88,7 @@ static void check_not_told(enum how how, int expected)
 	ck_assert_int_eq(second.result, expected);
 	ck_assert_int_eq(callbacks, 1);
 	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER), 1);
-	ck_assert_int_eq(rnl_job_result(&after[2]), expected);
+	ck_assert_int_eq(after[2].result, expected);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
@@ -377,7 +377,7 @@ TEST(two_barriers_in_turns_wait_for_no_host, .timeout_s = 60)
 	ck_assert_int_eq(result_of(&stages[STAGES].job), 0);
 	ck_assert_int_eq(reached, STAGES);
 	for (i = 1; i <= STAGES; i++)
-		ck_assert_int_eq(rnl_job_result(&stages[i].job), 0);
+		ck_assert_int_eq(stages[i].job.result, 0);
 	/* The last stage came after the one barrier, and is in the other. */
 	must(rnl_barrier_wait(&barriers[1], 0));
 	must(rnl_barrier_wait(&barriers[0], RNL_FOREVER));
@@ -456,7 +456,7 @@ TEST(a_submit_that_waits_for_a_round_is_woken_by_the_end_of_one, .timeout_s = 60
 	ck_assert_int_ne(rnl_job_wait(&in[1], 0), 0);
 	gate_open(&others);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_int_eq(rnl_job_result(&after[nr]), 0);
+	ck_assert_int_eq(after[nr].result, 0);
 	rnl_pool_destroy(pool);
 }
 

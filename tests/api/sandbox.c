@@ -57,7 +57,7 @@ static bool works(struct rnl_pool *pool)
 	struct rnl_job job;
 
 	return !rnl_job_init(&job, noop_fn) && !rnl_submit(pool, &job) &&
-	       !rnl_job_wait(&job, RNL_FOREVER) && !rnl_job_result(&job);
+	       !rnl_job_wait(&job, RNL_FOREVER) && !job.result;
 }
 
 /* ---- threads ---------------------------------------------------------------- */

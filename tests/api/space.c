@@ -186,7 +186,7 @@ TEST(an_event_loop_submits_all_its_jobs, .timeout_s = 60, .loops = 3)
 			while ((ret = rnl_submit(pool, &jobs[i])) == -EAGAIN) {
 				must(submit_when(pool, &notice, RNL_SPACE));
 				ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, patience_ns()), 1);
-				ck_assert_int_eq(rnl_job_result(&notice), 0);
+				ck_assert_int_eq(notice.result, 0);
 			}
 			must(ret);
 		}
@@ -236,7 +236,7 @@ static void submit_itself(struct rnl_job *job)
 	int ret;
 
 	r->nr++;
-	ret = rnl_job_result(job) ? 0 : submit_when(r->pool, job, RNL_SPACE);
+	ret = job->result ? 0 : submit_when(r->pool, job, RNL_SPACE);
 	/* It may have been called on another thread since. */
 	if (ret)
 		r->ret = ret;
@@ -259,7 +259,7 @@ TEST(a_notice_that_submits_itself_lets_other_jobs_run)
 		ck_eventually(returning.nr > 1);
 		rnl_pool_destroy(tank.pool);
 		/* It was waiting at the close, or came then. */
-		ck_assert(returning.ret == -ESHUTDOWN || rnl_job_result(&returning.job) == -ECANCELED);
+		ck_assert(returning.ret == -ESHUTDOWN || returning.job.result == -ECANCELED);
 	}
 }
 
@@ -269,7 +269,7 @@ static _Atomic int nr_calls;
 
 static void callback(struct rnl_job *job)
 {
-	nr_calls += rnl_job_result(job) == 0 ? 1 : 1000;
+	nr_calls += job->result == 0 ? 1 : 1000;
 }
 
 TEST(a_notice_tells_by_its_callback_or_its_completion_queue)
@@ -290,7 +290,7 @@ TEST(a_notice_tells_by_its_callback_or_its_completion_queue)
 		tank_empty(&tank);
 		reap_all(cq, list, 1);
 		ck_assert_ptr_eq(list[0], &queued);
-		ck_assert_int_eq(rnl_job_result(&queued), 0);
+		ck_assert_int_eq(queued.result, 0);
 		ck_eventually(nr_calls == round);
 		must(rnl_job_wait(&called, RNL_FOREVER));
 		/* The drain waits until the callback has returned. */
@@ -371,7 +371,7 @@ TEST(destroying_a_pool_cancels_the_notices_that_wait)
 	rnl_pool_destroy(tank.pool);
 	must(call_end(&call));
 	for (int i = 0; i < 4; i++)
-		ck_assert_int_eq(rnl_job_result(&notices[i]), -ECANCELED);
+		ck_assert_int_eq(notices[i].result, -ECANCELED);
 }
 
 TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)

@@ -28,7 +28,7 @@ static void check_bound(unsigned nr_workers, unsigned max_queued)
 		ck_assert_int_eq(rnl_submit(pool, last), -EAGAIN);
 	ck_assert_int_eq(submit_by_key(pool, last, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_many(pool, &last, 1), -EAGAIN);
-	ck_assert_int_eq(rnl_job_result(last), -EINVAL);	/* never submitted */
+	ck_assert_int_eq(rnl_job_wait(last, 0), -EINVAL); /* never submitted */
 	ck_assert_uint_eq(figures_of(pool).queued, bound);
 
 	gate_open(&gate);

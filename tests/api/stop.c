@@ -39,9 +39,9 @@ TEST(a_stop_cancels_what_waits_and_tells_what_runs, .timeout_s = 60)
 	must(rnl_pool_stop(pool, RNL_FOREVER));
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(result_of(&running[i]), -EINTR);
-	ck_assert_int_eq(rnl_job_result(&queued.job), -ECANCELED);
-	ck_assert_int_eq(rnl_job_result(&delayed.job), -ECANCELED);
-	ck_assert_int_eq(rnl_job_result(&notice.job), -ECANCELED);
+	ck_assert_int_eq(queued.job.result, -ECANCELED);
+	ck_assert_int_eq(delayed.job.result, -ECANCELED);
+	ck_assert_int_eq(notice.job.result, -ECANCELED);
 	ck_assert_int_eq(queued.runs + delayed.runs + notice.runs, 0);
 	ck_assert_int_eq(rnl_submit(pool, &queued.job), -ESHUTDOWN);
 	rnl_pool_destroy(pool);
@@ -70,7 +70,7 @@ TEST(a_stop_that_ran_out_of_time_leaves_a_pool_that_can_be_stopped_again, .timeo
 	gate_open(&gate);
 	must(rnl_pool_stop(pool, RNL_FOREVER));
 	must(rnl_pool_stop(pool, 0));
-	ck_assert_int_eq(rnl_job_result(&held), 0);
+	ck_assert_int_eq(held.result, 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -145,7 +145,7 @@ TEST(a_map_issues_no_more_chunks, .timeout_s = 60)
 /* Submits itself again until it is refused or cancelled. */
 static void again(struct rnl_job *job)
 {
-	int ret = rnl_job_result(job) ? 0 : rnl_submit(job->user, job);
+	int ret = job->result ? 0 : rnl_submit(job->user, job);
 
 	ck_assert(ret == 0 || ret == -ESHUTDOWN);
 }

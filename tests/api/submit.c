@@ -210,7 +210,7 @@ TEST(jobs_submit_jobs)
 	ck_eventually(runs == NR);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < NR; i++)
-		ck_assert_int_eq(rnl_job_result(&tree[i].job), 0);
+		ck_assert_int_eq(tree[i].job.result, 0);
 	rnl_pool_destroy(pool);
 	free(tree);
 }

@@ -195,7 +195,7 @@ TEST(a_pool_whose_destroyer_was_cancelled_is_destroyed, .not_simulated = "pthrea
 	start_cancelled(&c, destroy_pool, pool);
 	gate_open(&gate);
 	must(end_cancelled(&c));
-	ck_assert_int_eq(rnl_job_result(&held), 0);
+	ck_assert_int_eq(held.result, 0);
 }
 
 /* ---- a cancel that is pending ------------------------------------------------------------- */

@@ -138,7 +138,7 @@ static void receive_some(void)
 		int result;
 
 		expect(!rnl_job_wait(&r->job, RNL_FOREVER));
-		result = rnl_job_result(&r->job);
+		result = r->job.result;
 		expect_msg(!result || (fault() && result == fault()), "a request has %d, %s",
 			   result, rnl_strerror(result));
 		expect(result || wrong_byte(r, i, BYTES) == -1);

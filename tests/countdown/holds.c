@@ -67,7 +67,7 @@ static int hold(struct rnl_pool *pool, unsigned nr)
 		return 0;
 	release(&w->job);
 	expect(!rnl_pool_drain(pool, RNL_FOREVER));
-	return rnl_job_result(&w->job);
+	return w->job.result;
 }
 
 static int hold_few(struct rnl_pool **pool)
@@ -93,7 +93,7 @@ void hold_once(struct rnl_pool *pool)
 	struct rnl_job job;
 
 	expect(!rnl_job_init(&job, once_fn) && !rnl_submit(pool, &job));
-	expect(!rnl_job_wait(&job, RNL_FOREVER) && !rnl_job_result(&job));
+	expect(!rnl_job_wait(&job, RNL_FOREVER) && !job.result);
 }
 
 /* Of a hold that is over, in a process with a pool or without. */

@@ -213,7 +213,7 @@ static int ask(struct rnl_pool **pool)
 		ret = !rnl_job_wait(&w->job, 0) ? 0 : -EPROTO;
 	if (ret)
 		return drained(*pool, ret);
-	result = rnl_job_result(&w->job);
+	result = w->job.result;
 	/* CUDA's code belongs to a failure, and to nothing else. */
 	expect(result || !w->job.device_error);
 	return drained(*pool, 0);
@@ -368,8 +368,8 @@ const struct operation job_operations[] = {
 	{ .name = "rnl_job_init, _after, _on_done, _cq, _deadline",
 	  .functions = "rnl_job_init rnl_job_set_after rnl_job_set_on_done rnl_job_set_cq rnl_job_set_deadline",
 	  .run = describe },
-	{ .name = "rnl_job_wait, _test, _result, _device_error",
-	  .functions = "rnl_job_wait rnl_job_result",
+	{ .name = "rnl_job_wait",
+	  .functions = "rnl_job_wait",
 	  .run = ask, .errnos = { -EIO } },
 	{ .name = "rnl_job_cancel, _is_cancelled",
 	  .functions = "rnl_job_cancel rnl_job_is_cancelled", .before = hold, .run = cancel,

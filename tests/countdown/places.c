@@ -196,7 +196,7 @@ static int copy_between(struct rnl_pool **pool)
 		if (ret)
 			continue;
 		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
-		expect(rnl_job_result(&w->job) || !memcmp(from, to, BYTES));
+		expect(w->job.result || !memcmp(from, to, BYTES));
 	}
 	return 0;
 }

@@ -143,7 +143,7 @@ static void verify(const struct watched *t)
 	}
 	expect_msg(t->end == BY_WAIT || t->ended == 1, "a job ended %u times", t->ended);
 	expect_msg(!rnl_job_wait((struct rnl_job *)&t->job, 0), "an accepted job is not done");
-	result = rnl_job_result(&t->job);
+	result = t->job.result;
 	expect_msg(!result || (fault() && result == fault()) || (t->late && result == -ECANCELED),
 		   "a job has %d, %s", result, rnl_strerror(result));
 	/* A job may be accepted before the device's failure is known. */
@@ -173,7 +173,7 @@ void expect_works(struct rnl_pool *pool)
 	ret = watched_submitted(&t, rnl_submit(pool, &t.job));
 	expect_msg(!ret, "a submit afterwards: %s", rnl_strerror(ret));
 	expect(!rnl_job_wait(&t.job, RNL_FOREVER) && !rnl_pool_drain(pool, RNL_FOREVER));
-	ret = rnl_job_result(&t.job);
+	ret = t.job.result;
 	expect_msg(!ret, "a job afterwards: %s", rnl_strerror(ret));
 	verify(&t);
 }
@@ -192,7 +192,7 @@ void expect_fails(struct rnl_pool *pool)
 		if (ret)
 			return;
 		expect(!rnl_job_wait(&t.job, RNL_FOREVER) && !rnl_pool_drain(pool, RNL_FOREVER));
-		expect_msg(rnl_job_result(&t.job) == -EIO, "a job on a failed device has %d, %s",
-			   rnl_job_result(&t.job), rnl_strerror(rnl_job_result(&t.job)));
+		expect_msg(t.job.result == -EIO, "a job on a failed device has %d, %s",
+			   t.job.result, rnl_strerror(t.job.result));
 	}
 }

@@ -107,8 +107,8 @@ static int in_job(struct rnl_pool *pool, int (*call)(void))
 	expect(!rnl_pool_drain(pool, RNL_FOREVER));
 	if (!w->accepted)
 		return 0;
-	expect(!returned || rnl_job_result(&w->job) == returned);
-	return rnl_job_result(&w->job);
+	expect(!returned || w->job.result == returned);
+	return w->job.result;
 }
 
 #define IN_JOB(call) static int job_##call(struct rnl_pool **pool) { return in_job(*pool, call); }
@@ -176,7 +176,7 @@ static int replay(struct rnl_pool **pool)
 		if (ret)
 			break;
 		expect(!rnl_job_wait(&job, RNL_FOREVER));
-		ret = rnl_job_result(&job);
+		ret = job.result;
 		expect(ret || fault_lasts() || !memcmp(pinned, user, sizeof(user)));
 	}
 	expect(!rnl_pool_drain(*pool, RNL_FOREVER));

@@ -77,8 +77,8 @@ static void move(struct rnl_pool *pool, void *dst, const void *src, bool rows)
 	must(rnl_job_init(&m.job, move_fn));
 	must(rnl_submit(pool, &m.job));
 	must(rnl_job_wait(&m.job, RNL_FOREVER));
-	ck_assert_msg(!rnl_job_result(&m.job), "%s: CUDA's code is %d",
-		      rnl_strerror(rnl_job_result(&m.job)), m.job.device_error);
+	ck_assert_msg(!m.job.result, "%s: CUDA's code is %d", rnl_strerror(m.job.result),
+		      m.job.device_error);
 }
 
 /* From one GPU to the other; bits of @how: rows, by the target's worker, plain from, plain to. */

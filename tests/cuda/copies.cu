@@ -101,7 +101,7 @@ TEST(a_kernel_runs_through_rnl_launch, .loops = 2)
 
 	begin((enum rnl_stream_kind)_i);
 	run_fn(&job, add_through_launch);
-	ck_assert_int_eq(rnl_job_result(&job), 0);
+	ck_assert_int_eq(job.result, 0);
 	for (uint32_t i = 0; i < NR; i++)
 		ck_assert_uint_eq(pinned[i], i + 7);
 	end();
@@ -122,7 +122,7 @@ TEST(a_kernel_runs_through_angle_brackets)
 
 	begin(RNL_STREAM_PER_THREAD);
 	run_fn(&job, add_through_brackets);
-	ck_assert_int_eq(rnl_job_result(&job), 0);
+	ck_assert_int_eq(job.result, 0);
 	for (uint32_t i = 0; i < NR; i++)
 		ck_assert_uint_eq(pinned[i], i + 9);
 	end();
@@ -165,7 +165,7 @@ static void fails_alone(int (*fn)(struct rnl_job *job))
 	must(rnl_job_init(&job, fn));
 	must(submit_by_key(pool, &job, 1));
 	must(rnl_job_wait(&job, RNL_FOREVER));
-	ck_assert_int_eq(rnl_job_result(&job), -EINVAL);
+	ck_assert_int_eq(job.result, -EINVAL);
 	/* CUDA 12 returns the first, CUDA 13 the second. */
 	ck_assert(job.device_error == cudaErrorInvalidConfiguration ||
 		  job.device_error == cudaErrorInvalidValue);
@@ -173,10 +173,10 @@ static void fails_alone(int (*fn)(struct rnl_job *job))
 	must(rnl_job_init(&after, nothing));
 	must(submit_by_key(pool, &after, 1));
 	must(rnl_job_wait(&after, RNL_FOREVER));
-	ck_assert_int_eq(rnl_job_result(&after), 0);
+	ck_assert_int_eq(after.result, 0);
 	ck_assert_int_eq(after.device_error, 0);
 	run_fn(&after, add_through_brackets);
-	ck_assert_int_eq(rnl_job_result(&after), 0);
+	ck_assert_int_eq(after.result, 0);
 	end();
 }
 
@@ -203,7 +203,7 @@ TEST(what_an_unchecked_job_left_is_not_blamed_on_the_next)
 	must(rnl_job_init(&after, nothing));
 	must(submit_by_key(pool, &after, 1));
 	must(rnl_job_wait(&after, RNL_FOREVER));
-	ck_assert_int_eq(rnl_job_result(&after), 0);
+	ck_assert_int_eq(after.result, 0);
 	end();
 }
 
@@ -257,7 +257,7 @@ TEST(each_worker_has_the_per_thread_stream_of_its_own)
 		must(rnl_job_init(&job, note_stream));
 		must(submit_by_key(pool, &job, key));
 		must(rnl_job_wait(&job, RNL_FOREVER));
-		ck_assert_int_eq(rnl_job_result(&job), 0);
+		ck_assert_int_eq(job.result, 0);
 	}
 	for (int i = 0; i < NR_WORKERS; i++) {
 		ck_assert_uint_ne(ids[i][0], 0);

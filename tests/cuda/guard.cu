@@ -310,7 +310,7 @@ static int run_here(struct rnl_pool *pool, int (*fn)(struct rnl_job *job), struc
 	job.user = g;
 	must(rnl_submit(pool, &job));
 	must(rnl_job_wait(&job, RNL_FOREVER));
-	return rnl_job_result(&job);
+	return job.result;
 }
 
 /* ---- tests ------------------------------------------------------------------------ */

@@ -131,8 +131,8 @@ static void do_task(struct rnl_pool *pool, int device, enum act act, struct sum 
 	task_init(&t, device, act, s);
 	must(rnl_submit(pool, &t.job));
 	must(rnl_job_wait(&t.job, RNL_FOREVER));
-	ck_assert_msg(!rnl_job_result(&t.job), "%s: CUDA's code is %d",
-		      rnl_strerror(rnl_job_result(&t.job)), t.job.device_error);
+	ck_assert_msg(!t.job.result, "%s: CUDA's code is %d", rnl_strerror(t.job.result),
+		      t.job.device_error);
 }
 
 static void copy_all(struct rnl_pool *pool, uint32_t *to, const uint32_t *from)
@@ -320,7 +320,7 @@ TEST(a_pool_on_the_second_gpu_makes_no_context_on_the_first, .timeout_s = 60, .l
 	job.user = pinned;
 	must(rnl_submit(pool, &job));
 	must(rnl_job_wait(&job, RNL_FOREVER));
-	must(rnl_job_result(&job));
+	must(job.result);
 	ck_assert(!has_context(0));
 	rnl_pinned_put(pool, pinned);
 	rnl_device_free(pool, mem);
@@ -353,7 +353,7 @@ static double ms_now(void)
 static int result_of(struct task *t)
 {
 	must(rnl_job_wait(&t->job, 10000000000));
-	return rnl_job_result(&t->job);
+	return t->job.result;
 }
 
 static void check_failed(struct rnl_pool *pool)

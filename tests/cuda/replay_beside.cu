@@ -154,8 +154,8 @@ static void run_task(struct rnl_pool *pool, int (*fn)(struct rnl_job *job), unsi
 	must(rnl_job_set_flags(&job, RNL_REPLAY));
 	must(rnl_submit(pool, &job));
 	must(rnl_job_wait(&job, RNL_FOREVER));
-	ck_assert_msg(!rnl_job_result(&job), "%s: CUDA's code is %d",
-		      rnl_strerror(rnl_job_result(&job)), job.device_error);
+	ck_assert_msg(!job.result, "%s: CUDA's code is %d", rnl_strerror(job.result),
+		      job.device_error);
 	for (unsigned i = 0; i < WORDS; i++)
 		ck_assert_uint_eq(pinned_words[nr * WORDS + i], KERNELS * (by + nr));
 }

@@ -325,7 +325,7 @@ static void commit(struct request *r)
 
 static void request_ended(struct request *r)
 {
-	const int result = rnl_job_result(&r->request.job);
+	const int result = r->request.job.result;
 
 	must(r->state == COMMITTED && !rnl_job_wait(&r->request.job, 0));
 	r->state = DONE;

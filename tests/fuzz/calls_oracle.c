@@ -137,7 +137,7 @@ static bool comes_again(struct work *w)
 {
 	int ret;
 
-	if (rnl_job_result(&w->job) < 0 || !atomic_load(&w->again))
+	if (w->job.result < 0 || !atomic_load(&w->again))
 		return false;
 	atomic_fetch_sub(&w->again, 1);
 	atomic_fetch_add(&s.nr_accepted, 1);
@@ -178,7 +178,7 @@ static bool check_waits(const struct work *w)
 		if (!w->waits[i])
 			continue;
 		must(work_is_done(o));
-		failed |= !o->owned && rnl_job_result(&o->job) < 0;
+		failed |= !o->owned && o->job.result < 0;
 	}
 	if (w->map)
 		must(rnl_barrier_wait(barrier(w->after), 0) == 0);
@@ -190,7 +190,7 @@ static bool was_in_vain(const struct work *w)
 {
 	if (w->after >= 0 && barrier(w->after)->result < 0)
 		return true;
-	return w->before && (w->before->owned || rnl_job_result(&w->before->job) < 0);
+	return w->before && (w->before->owned || w->before->job.result < 0);
 }
 
 static void check_notice_of_barrier(const struct work *w, int result, bool failed)
@@ -254,7 +254,7 @@ static void count(const struct work *w, int result)
 
 void work_ended(struct work *w)
 {
-	const int result = rnl_job_result(&w->job);
+	const int result = w->job.result;
 	bool failed;
 
 	must(w->owned && !rnl_job_wait(&w->job, 0) && work_is_done(w));

@@ -243,7 +243,7 @@ static inline void all_on_done(struct rnl_job *job)
 	struct all *all = job->user;
 
 	all->nr_wrong += rnl_worker().index < 0;
-	all->nr_wrong += rnl_job_result(job) != 0;
+	all->nr_wrong += job->result != 0;
 	all->nr_wrong += wrong_byte(request, (uint64_t)(request - all->requests), ALL_BYTES) >= 0;
 	all->nr_wrong += rnl_request_release(request) != 0;
 	all->nr_called++;

@@ -81,7 +81,7 @@ static void values(rnl_pool *pool)
 
 	negative.submit(pool);
 	reference.submit(pool);
-	expect(negative.get() == -EIO && !rnl_job_result(negative), "a negative value is no failure");
+	expect(negative.get() == -EIO && !negative.result(), "a negative value is no failure");
 	expect(reference.get() == 2, "of a reference, a copy");
 	expect(text_of<std::logic_error>([&] { negative.get(); }) == "rnl::job::get(): the value was taken before",
 	       "a value is taken once");
@@ -132,14 +132,15 @@ static void exceptions(rnl_pool *pool)
 	} catch (const own_error &e) {
 		caught = e.number;
 	}
-	expect(caught == 4 && rnl_job_result(own) == -ENOTRECOVERABLE, "an exception of any type");
-	expect(thrown([&] { system.get(); }) == EPROTO && rnl_job_result(system) == -EPROTO, "a system_error");
+	expect(caught == 4 && own.result() == -ENOTRECOVERABLE, "an exception of any type");
+	expect(thrown([&] { system.get(); }) == EPROTO && system.result() == -EPROTO,
+	       "a system_error");
 	try {
 		memory.get();
 	} catch (const std::bad_alloc &) {
 		caught = 5;
 	}
-	expect(caught == 5 && rnl_job_result(memory) == -ENOMEM, "bad_alloc");
+	expect(caught == 5 && memory.result() == -ENOMEM, "bad_alloc");
 
 	rnl::job ours([] { rnl::check(-ESHUTDOWN, "call"); });
 	rnl::job systems([] { throw std::system_error(ESHUTDOWN, std::system_category()); });
@@ -150,12 +151,13 @@ static void exceptions(rnl_pool *pool)
 			      static_cast<rnl_job *>(others), static_cast<rnl_job *>(none) })
 		rnl::check(rnl_submit(pool, job), "rnl_submit");
 	expect(text_of<std::system_error>([&] { ours.get(); }) == "call: closed for new work" &&
-	       rnl_job_result(ours) == -ESHUTDOWN, "an error of the library's in a function");
-	expect(thrown([&] { systems.get(); }) == ESHUTDOWN && rnl_job_result(systems) == -ESHUTDOWN,
+		       ours.result() == -ESHUTDOWN,
+	       "an error of the library's in a function");
+	expect(thrown([&] { systems.get(); }) == ESHUTDOWN && systems.result() == -ESHUTDOWN,
 	       "one of the system's");
 	text_of<std::ios_base::failure>([&] { others.get(); });
 	text_of<std::system_error>([&] { none.get(); });
-	expect(rnl_job_result(others) == -ENOTRECOVERABLE && rnl_job_result(none) == -ENOTRECOVERABLE,
+	expect(others.result() == -ENOTRECOVERABLE && none.result() == -ENOTRECOVERABLE,
 	       "system_errors without an errno");
 }
 

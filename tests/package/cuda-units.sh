@@ -36,7 +36,7 @@ static inline int run_as(char **argv, int (*fn)(struct rnl_job *job))
 		printf("submit %d\n", ret);
 	} else {
 		(void)rnl_job_wait(&job, RNL_FOREVER);
-		printf("result %d error %d\n", rnl_job_result(&job), job.device_error);
+		printf("result %d error %d\n", job.result, job.device_error);
 	}
 	rnl_pool_destroy(pool);
 	return 0;
@@ -227,7 +227,7 @@ int main()
 
 	job.submit(pool);
 	(void)rnl_job_wait(job, RNL_FOREVER);
-	std::printf("result %d\n", rnl_job_result(job));
+	std::printf("result %d\n", job.result());
 	attr.stream = RNL_STREAM_PRIVATE;
 	rnl::pool other(attr);
 	std::printf("submit %d\n", rnl_submit(other, job));
@@ -329,7 +329,7 @@ int main(int argc, char **argv)
 	(void)rnl_job_init(&job, calling_fn);
 	if (rnl_submit(pool, &job) || rnl_job_wait(&job, RNL_FOREVER))
 		return 11;
-	printf("result %d\n", rnl_job_result(&job));
+	printf("result %d\n", job.result);
 	dlclose(module);
 	for (int i = 0; i < JOBS; i++) {
 		(void)rnl_job_init(&jobs[i], count_fn);
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < JOBS; i++) {
 			if (rnl_job_wait(&jobs[i], 0))
 				continue;
-			if (rnl_job_result(&jobs[i]))
+			if (jobs[i].result)
 				return 13;
 			if (rnl_submit(pool, &jobs[i]))
 				return 14;

@@ -101,7 +101,7 @@ static void check(int right, const char *what)
 
 static void done(struct rnl_job *job, const char *what)
 {
-	check(!rnl_job_wait(job, RNL_FOREVER) && !rnl_job_result(job), what);
+	check(!rnl_job_wait(job, RNL_FOREVER) && !job->result, what);
 }
 
 static uint32_t in[NR], out[NR];
@@ -269,7 +269,7 @@ static void run_told(void)
 	rnl_barrier_add(&batch, &job);
 	check(!rnl_submit(pool, &job) && !tell_end(&batch, &end, cq), "told");
 	check(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &end, "told");
-	check(!rnl_job_wait(&job, 0) && !rnl_job_result(&end), "told");
+	check(!rnl_job_wait(&job, 0) && !end.result, "told");
 	rnl_cq_destroy(cq);
 }
 

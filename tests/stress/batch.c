@@ -57,7 +57,7 @@ static void verify(struct item *item)
 
 	if (rnl_job_wait(&request->job, 0))
 		say(p, "an end, and not done");
-	if (rnl_job_result(&request->job))
+	if (request->job.result)
 		say(p, "a result that is none");
 	if (wrong_byte(request, item->seed, p->kind->attr.out_bytes) >= 0)
 		say(p, "an output of another, or none");

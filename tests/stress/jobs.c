@@ -105,7 +105,7 @@ static void collect(struct producer *p, struct item *item)
 		p->wrong = ret == -ETIMEDOUT ? "a job was lost" : "a wait failed";
 	else if (item->runs != 1)
 		p->wrong = item->runs ? "a job ran twice" : "a job did not run";
-	else if (rnl_job_result(&item->job) != (int)(item->number & 0x7fff))
+	else if (item->job.result != (int)(item->number & 0x7fff))
 		p->wrong = "a job has another's result";
 }
 

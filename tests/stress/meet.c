@@ -86,7 +86,7 @@ static void end_round(unsigned round)
 	/* A callback waits, too. */
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (unsigned i = 0; i < NR; i++)
-		ck_assert_msg(!rnl_job_result(&jobs[i]) && !jobs[i].user,
+		ck_assert_msg(!jobs[i].result && !jobs[i].user,
 			      "round %u: job %u did not meet the others", round, i);
 }
 

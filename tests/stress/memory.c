@@ -237,7 +237,7 @@ static void begin(struct slot *s)
 
 static void check_result(struct slot *s)
 {
-	int result = rnl_job_result(&s->job);
+	int result = s->job.result;
 
 	s->under_way = false;
 	nr_failed += result < 0;

@@ -70,7 +70,7 @@ TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
 		must(submit_when(pool, &n.job, RNL_SPACE));
 		ck_assert_msg(!rnl_job_wait(&n.job, patience_ns()),
 			      "round %u: a notice was cancelled and is not done", round);
-		ck_assert_int_eq(rnl_job_result(&n.job), -ECANCELED);
+		ck_assert_int_eq(n.job.result, -ECANCELED);
 		n.ended = round;
 		await_round(&n.left, round);
 	}
@@ -132,10 +132,10 @@ TEST(a_notice_that_is_submitted_beside_a_close_completes, .timeout_s = 60)
 		for (unsigned i = 0; i < crowd->nr; i++) {
 			int ret = rnl_job_wait(&crowd->jobs[i], patience_ns());
 
-			if (ret || rnl_job_result(&crowd->jobs[i]) != -ECANCELED)
+			if (ret || crowd->jobs[i].result != -ECANCELED)
 				ck_abort_msg("round %u: of %u notices number %u: wait %d, result "
-					     "%d", effort.nr, crowd->nr, i, ret,
-					     rnl_job_result(&crowd->jobs[i]));
+					     "%d",
+					     effort.nr, crowd->nr, i, ret, crowd->jobs[i].result);
 		}
 		gate_open(&full.gate);
 		must(rnl_pool_drain(crowd->pool, RNL_FOREVER));

@@ -114,8 +114,10 @@ static void end_round(unsigned round)
 {
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (unsigned i = 0; i < NR; i++) {
-		ck_assert_msg(!rnl_job_result(&items[i].job), "round %u: job %u, placed on %d, did "
-			      "not meet the others", round, i, items[i].place);
+		ck_assert_msg(!items[i].job.result,
+			      "round %u: job %u, placed on %d, did "
+			      "not meet the others",
+			      round, i, items[i].place);
 		ck_assert_msg(items[i].place < 0 || items[i].ran_on == items[i].place,
 			      "round %u: job %u ran on device %d, and was placed on %d", round, i,
 			      items[i].ran_on, items[i].place);
@@ -342,7 +344,7 @@ static void collect(struct submitter *s, struct placed *p)
 
 	if (rnl_job_wait(&p->job, (int64_t)(patience * 1e9)) || seconds_now() - since >= patience)
 		s->wrong = "a job was left in a queue";
-	else if (rnl_job_result(&p->job))
+	else if (p->job.result)
 		s->wrong = "a job failed";
 	else
 		s->wrong = p->wrong;

@@ -131,9 +131,9 @@ static void collect(struct submitter *s, struct item *item)
 		s->wrong = "a job was lost";
 	else if (seconds_now() - since >= patience)
 		s->wrong = "a wait was not woken";
-	else if (rnl_job_result(&item->job) == -EPROTO)
+	else if (item->job.result == -EPROTO)
 		s->wrong = "a key's functions ran out of order";
-	else if (rnl_job_result(&item->job) || !item->ran)
+	else if (item->job.result || !item->ran)
 		s->wrong = "a job did not run";
 	else if (item->notes && item->found != item->before)
 		s->wrong = "a key's device work was out of order";
@@ -299,7 +299,7 @@ static void *submit_bursts(void *arg)
 		for (unsigned i = 0; i < nr && !lone.wrong; i++) {
 			if (rnl_job_wait(&lone.jobs[i], patience_ns()))
 				lone.wrong = "a job beside a resize waits for another one";
-			else if (rnl_job_result(&lone.jobs[i]))
+			else if (lone.jobs[i].result)
 				lone.wrong = "a job failed";
 		}
 	}

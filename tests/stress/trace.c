@@ -80,7 +80,7 @@ static void *submit_main(void *arg)
 		for (unsigned i = 0; i < nr; i++) {
 			if (rnl_job_wait(&s->items[i].job, RNL_FOREVER))
 				s->wrong = "a wait failed";
-			else if (s->items[i].ran != 1 || rnl_job_result(&s->items[i].job))
+			else if (s->items[i].ran != 1 || s->items[i].job.result)
 				s->wrong = "a job did not run once, and well";
 		}
 		s->nr += nr;

@@ -100,7 +100,7 @@ static void verify(struct item *item)
 {
 	struct rnl_request *request = &item->request;
 	struct sender *s = item->sender;
-	const int result = rnl_job_result(&request->job);
+	const int result = request->job.result;
 
 	if (rnl_job_wait(&request->job, 0) || item->stage != COMMITTED)
 		tally_wrong(REQUEST_ENDS, "an end, stage %d, test %d", item->stage,

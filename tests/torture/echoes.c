@@ -71,7 +71,7 @@ static void check(struct echoes *e, struct echo *echo)
 
 	if (said(r, rnl_job_wait(&echo->job, long_ns()), 0, "rnl_job_wait"))
 		give_up(r, "an echo was not done");
-	result = rnl_job_result(&echo->job);
+	result = echo->job.result;
 	if (!result && *echo->facts.to != echo->facts.value)
 		tally_wrong(WRONG_DATA, "an echo has %llu for %llu",
 			    (unsigned long long)*echo->facts.to,

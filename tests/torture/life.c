@@ -105,7 +105,7 @@ static void end(struct life *life)
 	} while (!atomic_compare_exchange_weak(&life->state, &state, in_phase(state, ENDING)));
 	while (life->pins)
 		sched_yield();
-	result = rnl_job_result(&life->job);
+	result = life->job.result;
 	if (!is_allowed(life, result) &&
 	    tally_wrong(WRONG_END, "%s has result %d, its function's is %d", life->what, result,
 			life->gives))

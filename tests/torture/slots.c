@@ -192,7 +192,7 @@ static bool end(struct slot *slot)
 	} while (!atomic_compare_exchange_weak(&slot->state, &state, in_phase(state, ENDING)));
 	while (slot->pins)
 		sched_yield();
-	slot->result = rnl_job_result(job);
+	slot->result = job->result;
 	if (rnl_job_wait(job, 0) || rnl_job_cancel(job) != -EALREADY)
 		tally_wrong(WRONG_END, "a job has ended and is not done: test %d, cancel %d, "
 			    "result %d; end %d", is_done(job), rnl_job_cancel(job),

@@ -122,7 +122,7 @@ static void wait(struct gpu_producer *p, struct gpu_request *request)
 {
 	(void)p;
 	bench_rnl(rnl_job_wait(&request->job, RNL_FOREVER), "rnl_job_wait");
-	bench_rnl(rnl_job_result(&request->job), "J");
+	bench_rnl(request->job.result, "J");
 }
 
 static void submit_many(struct rnl_pool *pool, struct rnl_job **jobs, unsigned nr)
@@ -153,7 +153,7 @@ static void reap_and_submit(struct gpu_producer *p, bool many)
 		for (int i = 0; i < nr; i++) {
 			struct gpu_request *r = rnl_container_of(jobs[i], struct gpu_request, job);
 
-			bench_rnl(rnl_job_result(jobs[i]), "J");
+			bench_rnl(jobs[i]->result, "J");
 			if (gpu_looks(p->feed->done))
 				gpu_check(&r->slot);
 			p->done++;

@@ -85,7 +85,7 @@ void memory(void)
 	}
 	for (unsigned i = 0; i < JOBS; i++) {
 		must(rnl_job_wait(&c[i]->job, RNL_FOREVER), "wait");
-		check(!rnl_job_result(&c[i]->job) && c[i]->out[NUMBERS - 1] == i + NUMBERS, "copies");
+		check(!c[i]->job.result && c[i]->out[NUMBERS - 1] == i + NUMBERS, "copies");
 		free(c[i]);
 	}
 	for (int i = 0; i < 2; i++)

@@ -118,7 +118,7 @@ static void told(struct rnl_job *job)
 	struct work_job *wj = rnl_container_of(job, struct work_job, job);
 
 	atomic_fetch_sub(&loads[wj->worker], 1);
-	give_back(wj->w, rnl_job_result(job) == -ECANCELED ? uv__cancelled : NULL);
+	give_back(wj->w, job->result == -ECANCELED ? uv__cancelled : NULL);
 	uv__free(wj);
 }
 

@@ -110,7 +110,7 @@ static double told_late(struct bench *b)
 	bench_rnl(rnl_submit(b->one, &copying.event.job), "rnl_submit");
 	submit_sleeps(b->one, slow, NR_SLOW, SLOW_MS);
 	bench_rnl(rnl_pool_drain(b->one, RNL_FOREVER), "rnl_pool_drain");
-	bench_rnl(rnl_job_result(&copying.event.job), "a copy");
+	bench_rnl(copying.event.job.result, "a copy");
 	return (double)(copying.event.at - copying.issued);
 }
 
@@ -153,7 +153,7 @@ static double ended_late(struct bench *b, bool cancel, bool keyed)
 		bench_rnl(rnl_job_cancel(&e->job), "rnl_job_cancel");
 	}
 	bench_rnl(rnl_pool_drain(b->pool, RNL_FOREVER), "rnl_pool_drain");
-	bench_must(rnl_job_result(&e->job) == (cancel ? -ECANCELED : -ETIMEDOUT), "its result");
+	bench_must(e->job.result == (cancel ? -ECANCELED : -ETIMEDOUT), "its result");
 	return (double)e->at - (double)due;
 }
 

@@ -90,7 +90,7 @@ static void look_at(const struct request *r)
 {
 	const uint32_t *words = r->request.out;
 
-	bench_rnl(rnl_job_result(&r->request.job), "a request");
+	bench_rnl(r->request.job.result, "a request");
 	bench_must(words[0] == r->seq * GPU_A + GPU_C &&
 		   words[GPU_WORDS - 1] == ~r->seq * GPU_A + GPU_C, "what the kernel was to make");
 }
@@ -190,7 +190,7 @@ static double plain_us(struct bench *b)
 	bench_rnl(rnl_submit(b->pool, &b->plain->job), "rnl_submit");
 	bench_rnl(rnl_job_wait(&b->plain->job, RNL_FOREVER), "rnl_job_wait");
 	start = bench_now() - start;
-	bench_rnl(rnl_job_result(&b->plain->job), "J");
+	bench_rnl(b->plain->job.result, "J");
 	gpu_check(&b->plain->slot);
 	return (double)start * 1e-3;
 }

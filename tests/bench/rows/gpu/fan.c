@@ -162,7 +162,7 @@ static void end_item(struct rnl_job *job)
 	struct pool_item *item = job->user;
 	struct bench *b = item->bench;
 
-	bench_rnl(rnl_job_result(job), "an item");
+	bench_rnl(job->result, "an item");
 	if (atomic_fetch_add(&b->started, 1) < b->nr)
 		start(b, item);
 	atomic_fetch_add(&b->done, 1);
@@ -190,7 +190,7 @@ static void by_queue(struct bench *b)
 
 		bench_rnl(nr < 0 ? nr : 0, "rnl_cq_reap");
 		for (int i = 0; i < nr; i++, done++) {
-			bench_rnl(rnl_job_result(jobs[i]), "an item");
+			bench_rnl(jobs[i]->result, "an item");
 			if (started < b->nr) {
 				start(b, jobs[i]->user);
 				started++;

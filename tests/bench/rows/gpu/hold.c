@@ -88,7 +88,7 @@ static double sample(struct bench *b, unsigned way)
 	bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
 	bench_rnl(rnl_job_wait(job, RNL_FOREVER), "rnl_job_wait");
 	end = bench_now();
-	bench_rnl(rnl_job_result(job), "a job");
+	bench_rnl(job->result, "a job");
 	if (is_held) {
 		start = b->release_ns;
 		/* The call of the other thread has returned. */

@@ -120,7 +120,7 @@ static void by_pool(struct bench *b)
 {
 	bench_rnl(rnl_submit(b->pool, &b->request->job), "rnl_submit");
 	bench_rnl(rnl_job_wait(&b->request->job, RNL_FOREVER), "rnl_job_wait");
-	bench_rnl(rnl_job_result(&b->request->job), "J");
+	bench_rnl(b->request->job.result, "J");
 }
 
 /* ---- the row ------------------------------------------------------------- */

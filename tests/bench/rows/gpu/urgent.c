@@ -90,7 +90,7 @@ static int run_urgent(struct rnl_job *job)
 
 static void flood_again(struct rnl_job *job)
 {
-	bench_rnl(rnl_job_result(job), "a background kernel");
+	bench_rnl(job->result, "a background kernel");
 	if (!atomic_load(&stopping))
 		bench_rnl(rnl_submit(flooded, job), "rnl_submit");
 }
@@ -118,7 +118,7 @@ static void by_pool(struct bench *b)
 		bench_rnl(rnl_submit(b->pool, &job), "rnl_submit");
 		bench_rnl(rnl_job_wait(&job, RNL_FOREVER), "rnl_job_wait");
 		b->us[i] = (double)(bench_now() - start) * 1e-3;
-		bench_rnl(rnl_job_result(&job), "an urgent kernel");
+		bench_rnl(job.result, "an urgent kernel");
 	}
 	atomic_store(&stopping, true);
 	bench_rnl(rnl_pool_drain(b->pool, RNL_FOREVER), "rnl_pool_drain");
