@@ -84,7 +84,8 @@ int main(void)
 	attr.device = "host";
 	must(rnl_pool_create(&pool, &attr), "rnl_pool_create");
 	must(rnl_barrier_init(&all_done, pool), "rnl_barrier_init");
-	must(rnl_pinned_get(pool, PRODUCERS * REQUESTS * sizeof(*requests), &pinned, 0), "pinned");
+	must(rnl_memory_get(pool, RNL_PINNED, PRODUCERS * REQUESTS * sizeof(*requests), &pinned, 0),
+	     "pinned");
 	requests = (struct request *)pinned;
 	for (int i = 0; i < PRODUCERS; i++)
 		must(-pthread_create(&producers[i], NULL, produce, requests + i * REQUESTS), "thread");
@@ -97,7 +98,7 @@ int main(void)
 			wrong += requests[r].numbers[i] != (i + r) * (i + r);
 	printf("%d requests of %d numbers each, %u wrong\n", PRODUCERS * REQUESTS, NUMBERS, wrong);
 	must(fflush(stdout) ? -errno : 0, "standard output");
-	rnl_pinned_put(pool, pinned);
+	rnl_memory_put(pool, pinned);
 	rnl_pool_destroy(pool);
 	return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -214,7 +214,7 @@ struct rnl_pool_attr {
 	rnl_worker_start_fn *on_start; /* may be NULL */
 	rnl_worker_stop_fn *on_stop; /* may be NULL */
 	void *hook_arg;		/* argument of on_start and on_stop */
-	uint64_t pinned_max;	/* bytes that the pool page-locks at most, for rnl_pinned_get()
+	uint64_t pinned_max;	/* bytes that the pool page-locks at most, for rnl_memory_get()
 				 * and for its own staging; 0: a quarter of the memory */
 	uint64_t pinned_preload; /* bytes that the pool page-locks when it is created. On a GPU,
 				 * several threads touch 64 MiB or more, which is registered
@@ -331,7 +331,7 @@ RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
  * @pool: may be NULL. No other call on the pool, and no wait for its jobs or cancel of its jobs,
  *	may run at the same time. Afterwards a job that is done may still be passed to rnl_job_wait(),
  *	_cancel() and _is_cancelled(), and to a submit of another pool; a job in a completion
- *	queue may be reaped. Pinned buffers are gone. Free memory of rnl_device_alloc() first.
+ *	queue may be reaped. Pinned buffers are gone. Put memory of a device back first.
  * Context: blocks until all jobs are done: a hold that is never released keeps it waiting for ever.
  *	It logs a warning after stuck_ms with holds. rnl_pool_stop() waits for a time, and then
  *	rnl_pool_health() lists them; a deadline of the job ends its holds. On a worker of the pool
@@ -393,14 +393,15 @@ struct rnl_job {
 	};
 	uint16_t staff;		/* its generation, of a keyed job */
 	uint8_t device;		/* of its pool, if it is placed on one; and a bit */
-	uint8_t unused;
+	uint8_t request;	/* the state of a batcher's request */
 	uint64_t reserved;
 };
 
 /*
  * Makes a job. `user` is NULL afterwards.
  * @job: memory of the program; not a job that was submitted and is not done.
- * @fn: NULL: the job is a notification only: rnl_barrier_notify(), enum rnl_when. Else a worker
+ * @fn: NULL: the job is a notification only, rnl_barrier_notify(), enum rnl_when, or of a batcher's
+ *	request. Else a worker
  *	calls it once for each accepted submit. It issues work to the worker's implicit stream and
  *	returns without waiting for that work. Its return value becomes the job's result: 0 or a
  *	positive number of its own, or a negative errno, and then the job has failed. A positive
@@ -821,7 +822,7 @@ RNL_API int rnl_barrier_notify(struct rnl_barrier *barrier, struct rnl_job *job)
  * @dst, @src: @bytes bytes each; they do not overlap.
  * Until the device has passed the copy, in a job until it is done, both must stay valid, @src is not
  * written to, and @dst is not read.
- * The device copies page-locked memory, such as that of rnl_pinned_get(), by itself. Pageable
+ * The device copies page-locked memory, such as a pinned buffer of rnl_memory_get(), by itself. Pageable
  * memory (malloc, the stack, a mapped file) is staged: a CPU copies it in pieces through
  * page-locked memory of the pool. In a job, @src is read before the call returns, and the worker
  * writes @dst before the job is done. The call returns at once, unless the worker has staging_max
@@ -864,7 +865,7 @@ RNL_API void *rnl_stream(void);
 
 struct rnl_worker_info {
 	int index;		/* from 0 to RNL_WORKERS_MAX - 1; urgent workers have the first ones */
-	int device;		/* its number in the pool: rnl_pool_device(), rnl_job_set_device() */
+	int device; /* its number in the pool: rnl_device_describe(), rnl_job_set_device() */
 	void *data;		/* what the pool's on_start stored */
 };
 

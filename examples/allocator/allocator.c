@@ -107,7 +107,7 @@ static int with_scratch(struct rnl_job *job)
 static int with_host_malloc(struct rnl_job *job)
 {
 	struct allocator_request *r = allocator_request_of(job);
-	const int ret = rnl_device_alloc(bench.pool, 0, r->bytes, &r->mem);
+	const int ret = rnl_memory_get(bench.pool, 0, r->bytes, &r->mem, 0);
 
 	return ret ? ret : use(r, r->mem);
 }
@@ -161,7 +161,7 @@ static void finish(struct allocator_request *r, const char *name)
 {
 	const int result = r->job.result;
 
-	rnl_device_free(bench.pool, r->mem);
+	rnl_memory_put(bench.pool, r->mem);
 	r->mem = NULL;
 	if (result < 0)
 		program_die("%s: a request for %zu bytes: %s (CUDA's error %d)", name, r->bytes,
@@ -238,7 +238,7 @@ static void begin(void)
 	attr.scratch_keep = bench.max + 256;	/* no job needs more */
 	bench.pool = program_pool(&attr);
 	program_must(rnl_cq_create(&bench.cq), "a completion queue");
-	program_must(rnl_pinned_get(bench.pool, SLOTS * ALLOCATOR_REPLY, &replies, 0),
+	program_must(rnl_memory_get(bench.pool, RNL_PINNED, SLOTS * ALLOCATOR_REPLY, &replies, 0),
 		     "pinned memory");
 	for (int i = 0; i < SLOTS; i++)
 		bench.slots[i].reply = (unsigned char *)replies + i * ALLOCATOR_REPLY;
@@ -254,7 +254,7 @@ static void begin(void)
 
 static void end(void)
 {
-	rnl_pinned_put(bench.pool, bench.slots[0].reply);
+	rnl_memory_put(bench.pool, bench.slots[0].reply);
 	rnl_cq_destroy(bench.cq);
 	rnl_pool_destroy(bench.pool);
 }

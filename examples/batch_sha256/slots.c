@@ -109,8 +109,7 @@ static void must(int ret)
 
 void sha256_slot_init(struct sha256_slots *slots, struct sha256_slot *slot)
 {
-	must(slots->batcher ? rnl_request_init(&slot->request) :
-			      rnl_job_init(&slot->job, hash_one));
+	must(rnl_job_init(&slot->job, slots->batcher ? NULL : hash_one));
 	must(rnl_job_set_cq(&slot->job, slots->cq));
 }
 
@@ -127,7 +126,7 @@ static int get_buffer(struct sha256_slots *slots, struct sha256_slot *slot)
 {
 	void *buf = NULL;
 	const size_t bytes = slot->bytes + sizeof(struct sha256_state);
-	const int ret = rnl_pinned_get(slots->pool, bytes, &buf, 0);
+	const int ret = rnl_memory_get(slots->pool, RNL_PINNED, bytes, &buf, 0);
 
 	slot->part = buf;
 	return ret == -ENOMEM && slots->under_way ? -EAGAIN : ret;
@@ -179,6 +178,6 @@ struct sha256_state sha256_slot_take(struct sha256_slots *slots, struct sha256_s
 	if (slots->batcher)
 		must(rnl_request_release(&slot->request));
 	else
-		rnl_pinned_put(slots->pool, slot->part);
+		rnl_memory_put(slots->pool, slot->part);
 	return state;
 }

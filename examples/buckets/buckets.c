@@ -86,7 +86,7 @@ static bool answers(const char *device)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-	return !rnl_device_describe(device, &info);
+	return !rnl_device_describe(NULL, device, 0, &info);
 }
 
 static void choose_device(struct buckets *b)
@@ -157,7 +157,7 @@ static void begin(struct buckets *b)
 	for (unsigned d = 0; d < b->set.nr_devices; d++) {
 		void *mem;
 
-		program_must(rnl_device_alloc(b->pool, d, (size_t)b->set.nr * b->set.bytes, &mem),
+		program_must(rnl_memory_get(b->pool, d, (size_t)b->set.nr * b->set.bytes, &mem, 0),
 			     "memory for the buckets (try fewer, or smaller ones)");
 		b->memory[d] = mem;
 	}
@@ -179,7 +179,7 @@ static void end(struct buckets *b)
 	if (b->transport->end)
 		b->transport->end();
 	for (unsigned d = 0; d < b->set.nr_devices; d++)
-		rnl_device_free(b->pool, b->memory[d]);
+		rnl_memory_put(b->pool, b->memory[d]);
 	rnl_pool_destroy(b->pool);
 	processes_end();
 }

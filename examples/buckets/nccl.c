@@ -41,7 +41,7 @@ int ordinal_of(const struct buckets *b, unsigned device)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-	program_must(rnl_pool_device(b->pool, device, &info), "a device");
+	program_must(rnl_device_describe(b->pool, NULL, device, &info), "a device");
 	return info.ordinal;
 }
 

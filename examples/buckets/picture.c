@@ -24,9 +24,9 @@ void picture_spans(struct buckets *b, struct spans *spans)
 	const size_t bytes = b->set.nr_devices * sizeof(*spans->computes);
 	void *mem;
 
-	program_must(rnl_pinned_get(b->pool, bytes, &mem, 0), "memory for times");
+	program_must(rnl_memory_get(b->pool, RNL_PINNED, bytes, &mem, 0), "memory for times");
 	spans->computes = mem;
-	program_must(rnl_pinned_get(b->pool, bytes, &mem, 0), "memory for times");
+	program_must(rnl_memory_get(b->pool, RNL_PINNED, bytes, &mem, 0), "memory for times");
 	spans->reduces = mem;
 }
 

@@ -61,13 +61,14 @@ void values_begin(struct buckets *b)
 	for (unsigned rank = 0; rank < b->nr_ranks; rank++)
 		for (uint32_t i = 0; i < b->nr_words; i++)
 			sums[i] += value_of(b->a * seed_of(i, rank) + b->c, 0);
-	program_must(rnl_pinned_get(b->pool, b->set.bytes, &mem, 0), "memory to check a bucket");
+	program_must(rnl_memory_get(b->pool, RNL_PINNED, b->set.bytes, &mem, 0),
+		     "memory to check a bucket");
 	copied = mem;
 }
 
 void values_end(struct buckets *b)
 {
-	rnl_pinned_put(b->pool, copied);
+	rnl_memory_put(b->pool, copied);
 	free(sums);
 }
 

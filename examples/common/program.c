@@ -118,7 +118,7 @@ static void check_device(int ret, const char *device)
 
 void program_device(const char *device, struct rnl_device_info *info)
 {
-	const int ret = rnl_device_describe(device, info);
+	const int ret = rnl_device_describe(NULL, device, 0, info);
 
 	check_device(ret, device);
 	program_must(ret, device);
@@ -183,7 +183,7 @@ struct rnl_pool_stats program_print_pool(struct rnl_pool *pool)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-	program_must(rnl_pool_device(pool, 0, &info), "the pool's device");
+	program_must(rnl_device_describe(pool, NULL, 0, &info), "the pool's device");
 	program_must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), "the pool's figures");
 	program_flush();
 	fprintf(stderr, "device:   %s, %u workers\n", program_device_name(&info), stats.nr_workers);

@@ -67,7 +67,7 @@ static inline const char *ranks_device(const char *device, char text[16])
 		return device;
 	for (; nr <= (unsigned)local; nr++) {
 		snprintf(text, 16, "cuda:%u", nr);
-		if (rnl_device_describe(text, &info))
+		if (rnl_device_describe(NULL, text, 0, &info))
 			break;
 	}
 	if (!nr)

@@ -316,7 +316,7 @@ static void print_stats(struct rank *r, const struct gwc_tally *tally, uint64_t 
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct figures *all = must_have(calloc((size_t)r->nr_ranks, sizeof(*all)));
 
-	program_must(rnl_pool_device(r->pool, 0, &info), "the pool's device");
+	program_must(rnl_device_describe(r->pool, NULL, 0, &info), "the pool's device");
 	program_must(rnl_pool_read_stats(r->pool, RNL_ALL_WORKERS, &stats), "the pool's figures");
 	r->figures.workers = stats.nr_workers;
 	snprintf(r->figures.device, sizeof(r->figures.device), info.cuda ? "%s, cuda:%d" : "%s",

@@ -155,7 +155,8 @@ static void fill(struct chunk *chunk)
 	if (!chunk->text) {	/* kept until the end, because page-locking takes time */
 		void *text = NULL;
 
-		program_must(rnl_pinned_get(chunk->pipe->pool, chunk->pipe->buffer_bytes, &text, 0),
+		program_must(rnl_memory_get(chunk->pipe->pool, RNL_PINNED,
+					    chunk->pipe->buffer_bytes, &text, 0),
 			     "page-locking memory (a smaller --chunk needs less)");
 		chunk->text = text;
 	}
@@ -293,6 +294,6 @@ void gwc_count_all(struct rnl_pool *pool, struct gwc_inputs *inputs, const struc
 	for (unsigned i = 0; i < opt->producers; i++)
 		pthread_join(producers[i], NULL);
 	for (unsigned i = 0; i < nr; i++)
-		rnl_pinned_put(pool, chunks[i].text);
+		rnl_memory_put(pool, chunks[i].text);
 	free(chunks);
 }

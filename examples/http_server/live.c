@@ -66,7 +66,8 @@ static json_t *devices_json(const struct server *server)
 	json_t *names = json_array();
 
 	info.nr_devices = 1;
-	for (unsigned i = 0; i < info.nr_devices && !rnl_pool_device(server->pool, i, &info); i++)
+	for (unsigned i = 0;
+	     i < info.nr_devices && !rnl_device_describe(server->pool, NULL, i, &info); i++)
 		json_array_append_new(names, json_string(info.name));
 	return names;
 }

@@ -58,7 +58,7 @@ static bool gpu_answers(unsigned gpu)
 	char name[16];
 
 	snprintf(name, sizeof(name), "cuda:%u", gpu);
-	return !rnl_device_describe(name, &info);
+	return !rnl_device_describe(NULL, name, 0, &info);
 }
 
 /* Asks in a process of its own: the parent must not call CUDA before it forks. */
@@ -243,7 +243,7 @@ static void announce(struct server *server)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	char address[NI_MAXHOST + NI_MAXSERV], ordinal[16] = "";
 
-	rnl_pool_device(server->pool, 0, &device);
+	rnl_device_describe(server->pool, NULL, 0, &device);
 	rnl_pool_read_stats(server->pool, RNL_ALL_WORKERS, &stats);
 	if (device.cuda)
 		snprintf(ordinal, sizeof(ordinal), "cuda:%d, ", device.ordinal);

@@ -36,8 +36,7 @@ static int get_memory(const struct server *server, size_t bytes, struct slot *sl
 	for (int i = 0; !ret && i < (server->opt.handler == ASYNC ? 2 : 4); i++) {
 		void *mem = NULL;
 
-		ret = i < 2 ? rnl_pinned_get(server->pool, bytes, &mem, 0) :
-			      rnl_device_alloc(server->pool, 0, bytes, &mem);
+		ret = rnl_memory_get(server->pool, i < 2 ? RNL_PINNED : 0, bytes, &mem, 0);
 		*to[i] = mem;
 	}
 	return ret;
@@ -72,11 +71,11 @@ void slots_destroy(struct loop *loop)
 	for (unsigned i = 0; i < nr_slots(loop); i++) {
 		struct slot *slot = &loop->slots[i];
 
-		rnl_pinned_put(pool, slot->in);
-		rnl_pinned_put(pool, slot->out);
+		rnl_memory_put(pool, slot->in);
+		rnl_memory_put(pool, slot->out);
 		if (loop->server->opt.handler != ASYNC) {
-			rnl_device_free(pool, slot->device_in);
-			rnl_device_free(pool, slot->device_out);
+			rnl_memory_put(pool, slot->device_in);
+			rnl_memory_put(pool, slot->device_out);
 		}
 	}
 	free(loop->slots);

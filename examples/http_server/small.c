@@ -46,7 +46,7 @@ int small_create(struct server *server)
 	struct rnl_device_info device = RNL_DEVICE_INFO_INIT;
 
 	if (!server->opt.max_batch || server->opt.handler != ASYNC ||
-	    rnl_pool_device(server->pool, 0, &device) || !device.cuda)
+	    rnl_device_describe(server->pool, NULL, 0, &device) || !device.cuda)
 		return 0;
 	/* A kernel's thread reads nine bytes for each that it writes. */
 	attr.flags = RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY;
@@ -76,7 +76,7 @@ int small_begin(struct slot *slot)
 	const struct loop *loop = slot->endpoint->loop;
 	const size_t pixels = (size_t)slot->image.width * slot->image.height;
 	struct small_picture *picture;
-	int ret = rnl_request_init(&slot->request);
+	int ret = rnl_job_init(&slot->request.job, NULL);
 
 	if (!ret)
 		ret = rnl_job_set_cq(&slot->request.job, loop->cq);

@@ -397,8 +397,8 @@ static void *get(const struct loader *l, enum memory kind, size_t bytes, const c
 	void *mem;
 
 	snprintf(text, sizeof(text), "%.1f MB of %s", (double)bytes / 1e6, what);
-	program_must(kind == PINNED ? rnl_pinned_get(l->pool, bytes, &mem, 0) :
-				      rnl_device_alloc(l->pool, 0, bytes, &mem), text);
+	program_must(rnl_memory_get(l->pool, kind == PINNED ? RNL_PINNED : 0, bytes, &mem, 0),
+		     text);
 	return mem;
 }
 
@@ -444,13 +444,13 @@ void ring_begin(struct loader *l)
 void ring_end(void)
 {
 	rnl_order_fini(&ring.computing);
-	rnl_pinned_put(ring.l->pool, ring.l->copies);
-	rnl_pinned_put(ring.l->pool, ring.l->computes);
+	rnl_memory_put(ring.l->pool, ring.l->copies);
+	rnl_memory_put(ring.l->pool, ring.l->computes);
 	free(ring.l->reads);
 	for (unsigned i = 0; i <= ring.l->ahead; i++) {
-		rnl_pinned_put(ring.l->pool, ring.slots[i].pinned);
-		rnl_pinned_put(ring.l->pool, ring.slots[i].differences);
-		rnl_device_free(ring.l->pool, ring.slots[i].device);
+		rnl_memory_put(ring.l->pool, ring.slots[i].pinned);
+		rnl_memory_put(ring.l->pool, ring.slots[i].differences);
+		rnl_memory_put(ring.l->pool, ring.slots[i].device);
 	}
 }
 

@@ -59,7 +59,7 @@ static void *get_array(const struct overlap *o)
 	int ret = 0;
 
 	if (!o->pageable)
-		ret = rnl_pinned_get(o->pool, bytes, &array, 0);
+		ret = rnl_memory_get(o->pool, RNL_PINNED, bytes, &array, 0);
 	else if (!(array = malloc(bytes)))
 		ret = -ENOMEM;
 	if (!ret)
@@ -73,7 +73,7 @@ static uint32_t *get_chunk(const struct overlap *o)
 {
 	void *chunk = NULL;
 
-	program_must(rnl_device_alloc(o->pool, 0, o->chunk_bytes, &chunk),
+	program_must(rnl_memory_get(o->pool, 0, o->chunk_bytes, &chunk, 0),
 		     "a chunk on the device (a smaller --chunk needs less)");
 	return chunk;
 }
@@ -98,16 +98,16 @@ void overlap_array_put(struct overlap *o)
 	uint32_t *const arrays[] = { o->out, o->in_place ? o->beside : o->in };
 
 	if (o->in_place)
-		rnl_device_free(o->pool, o->beside_buffer);
+		rnl_memory_put(o->pool, o->beside_buffer);
 	for (unsigned i = 0; i < o->workers; i++) {
-		rnl_device_free(o->pool, o->buffers[i].out);
+		rnl_memory_put(o->pool, o->buffers[i].out);
 		if (!o->in_place)
-			rnl_device_free(o->pool, o->buffers[i].in);
+			rnl_memory_put(o->pool, o->buffers[i].in);
 	}
 	for (int i = 0; i < 2; i++) {
 		if (o->pageable)
 			free(arrays[i]);
 		else
-			rnl_pinned_put(o->pool, arrays[i]);
+			rnl_memory_put(o->pool, arrays[i]);
 	}
 }

@@ -53,7 +53,8 @@ static struct image *add_image(struct pipeline *p, uint32_t width, uint32_t heig
 	*image = (struct image){ .view = { .width = width, .height = height } };
 	image->view.across = across;
 	image->view.nr = across * down;
-	program_must(rnl_pinned_get(p->pool, (size_t)width * height * 3, (void **)&image->rgb, 0),
+	program_must(rnl_memory_get(p->pool, RNL_PINNED, (size_t)width * height * 3,
+				    (void **)&image->rgb, 0),
 		     "memory for the images");
 	return image;
 }
@@ -82,7 +83,7 @@ static void finish_image(struct pipeline *p, struct image *image)
 void images_free(struct pipeline *p)
 {
 	for (unsigned i = 0; i < p->nr_images; i++) {
-		rnl_pinned_put(p->pool, p->images[i].rgb);
+		rnl_memory_put(p->pool, p->images[i].rgb);
 		free(p->images[i].view.patches);
 		free(p->images[i].view.tokens);
 	}

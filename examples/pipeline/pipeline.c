@@ -148,7 +148,7 @@ static void run_once(struct pipeline *p, int serial, struct run *run, int write)
 {
 	void *mem;
 
-	program_must(rnl_pinned_get(p->pool, p->nr * sizeof(*run->spans), &mem, 0),
+	program_must(rnl_memory_get(p->pool, RNL_PINNED, p->nr * sizeof(*run->spans), &mem, 0),
 		     "memory for times");
 	*run = (struct run){ .spans = mem, .begin = UINT64_MAX };
 	stages_run(p, serial, run->spans, write);

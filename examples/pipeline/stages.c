@@ -125,12 +125,12 @@ static int run_stage(struct rnl_job *job)
 
 static void get_device(void **memp, size_t bytes)
 {
-	program_must(rnl_device_alloc(pool, 0, bytes, memp), LOWER);
+	program_must(rnl_memory_get(pool, 0, bytes, memp, 0), LOWER);
 }
 
 static void get_pinned(void **memp, size_t bytes)
 {
-	program_must(rnl_pinned_get(pool, bytes, memp, 0), LOWER);
+	program_must(rnl_memory_get(pool, RNL_PINNED, bytes, memp, 0), LOWER);
 }
 
 static void slot_begin(struct slot *slot, const struct view *largest)
@@ -187,14 +187,14 @@ void stages_begin(struct pipeline *p)
 void stages_end(void)
 {
 	for (unsigned i = 0; i <= depth; i++) {
-		rnl_device_free(pool, (void *)slots[i].view.rgb);
-		rnl_device_free(pool, slots[i].view.textures);
-		rnl_device_free(pool, slots[i].view.patches);
-		rnl_device_free(pool, slots[i].view.tokens);
-		rnl_pinned_put(pool, slots[i].out.patches);
-		rnl_pinned_put(pool, slots[i].out.tokens);
+		rnl_memory_put(pool, (void *)slots[i].view.rgb);
+		rnl_memory_put(pool, slots[i].view.textures);
+		rnl_memory_put(pool, slots[i].view.patches);
+		rnl_memory_put(pool, slots[i].view.tokens);
+		rnl_memory_put(pool, slots[i].out.patches);
+		rnl_memory_put(pool, slots[i].out.tokens);
 	}
-	rnl_device_free(pool, tables);
+	rnl_memory_put(pool, tables);
 	free(slots);
 }
 

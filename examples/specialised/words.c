@@ -81,7 +81,7 @@ static uint32_t made(uint64_t seed, uint64_t i)
 static void *get_pinned(const struct specialised *s, uint64_t bytes)
 {
 	void *mem = NULL;
-	const int ret = rnl_pinned_get(s->many, bytes, &mem, 0);
+	const int ret = rnl_memory_get(s->many, RNL_PINNED, bytes, &mem, 0);
 
 	if (ret)
 		program_die("%" PRIu64 " bytes, page-locked: %s", bytes, rnl_strerror(ret));
@@ -91,7 +91,7 @@ static void *get_pinned(const struct specialised *s, uint64_t bytes)
 static void *get_device(const struct specialised *s, uint64_t bytes)
 {
 	void *mem = NULL;
-	const int ret = rnl_device_alloc(s->many, 0, bytes, &mem);
+	const int ret = rnl_memory_get(s->many, 0, bytes, &mem, 0);
 
 	if (ret)
 		program_die("%" PRIu64 " bytes on the device: %s", bytes, rnl_strerror(ret));
@@ -127,12 +127,12 @@ void specialised_words_get(struct specialised *s)
 void specialised_words_put(struct specialised *s)
 {
 	free(s->want);
-	rnl_device_free(s->many, s->times);
-	rnl_device_free(s->many, s->out);
-	rnl_device_free(s->many, s->in);
-	rnl_pinned_put(s->many, s->host_times);
-	rnl_pinned_put(s->many, s->host_out);
-	rnl_pinned_put(s->many, s->host_in);
+	rnl_memory_put(s->many, s->times);
+	rnl_memory_put(s->many, s->out);
+	rnl_memory_put(s->many, s->in);
+	rnl_memory_put(s->many, s->host_times);
+	rnl_memory_put(s->many, s->host_out);
+	rnl_memory_put(s->many, s->host_in);
 }
 
 void specialised_words_want(struct specialised *s)

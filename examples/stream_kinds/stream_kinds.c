@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 	attr.nr_workers = 1;
 	pool = program_pool(&attr);
 	bytes = sizeof(struct kinds_span) * (opt.repeat + 1) * opt.threads * opt.kernels;
-	program_must(rnl_pinned_get(pool, nr * bytes, &mem, 0), "page-locked memory");
+	program_must(rnl_memory_get(pool, RNL_PINNED, nr * bytes, &mem, 0), "page-locked memory");
 	memset(mem, 0, nr * bytes);
 	for (unsigned i = 0; i < nr; i++)
 		ways[i].spans = (struct kinds_span *)((char *)mem + i * bytes);
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 			program_die("%s: %s", opt.svg, strerror(-ret));
 		printf("\nThe timeline is in %s.\n", opt.svg);
 	}
-	rnl_pinned_put(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 	return EXIT_SUCCESS;
 }

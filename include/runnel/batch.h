@@ -20,7 +20,7 @@ extern "C" {
  * slabs are divided among them: a batch takes the requests that went to its device. A done request
  * holds the memory of its output until it is released, and holds up nothing else.
  *
- *	rnl_request_init(&r->request);
+ *	rnl_job_init(&r->request.job, NULL);
  *	rnl_job_set_cq(&r->request.job, cq);		or a callback, a barrier, a wait
  *
  *	rnl_batcher_reserve(batcher, &r->request, bytes, 0);
@@ -101,8 +101,9 @@ struct rnl_batcher_attr {
 /*
  * A request. It lives in the program's memory, and its end is told as a job's is: by
  * rnl_job_wait(), rnl_job_set_on_done(), rnl_job_set_cq() or rnl_barrier_add() of its `job`, which
- * has its `result`. `job.user` belongs to the program from rnl_request_init() on; all else belongs
- * to the library.
+ * has its `result`. It begins with rnl_job_init(&request->job, NULL); `job.user` belongs to the program
+ * from then on, all else belongs to the library. What these functions set stays, and may be changed
+ * whenever the request is not under way. rnl_submit() refuses its job.
  */
 struct rnl_request {
 	struct rnl_job job;
@@ -117,9 +118,8 @@ struct rnl_request {
 	uint64_t round;
 	uint32_t slab;
 	uint32_t slot;
-	uint32_t state;
 	uint32_t cell;
-	uint32_t reserved[2];
+	uint32_t reserved[3];
 };
 
 /*
@@ -151,16 +151,6 @@ RNL_API int rnl_batcher_create(struct rnl_batcher **batcherp, struct rnl_pool *p
 RNL_API void rnl_batcher_destroy(struct rnl_batcher *batcher);
 
 /*
- * Makes a request. `job.user` is NULL afterwards. rnl_submit() refuses its job. The functions for
- * jobs set how the program is told of its end. They may be called whenever the request is not under
- * way, and what they set stays.
- * @request: memory of the program; not a request that is reserved, under way, or not released.
- * Return: 0; -EINVAL request is NULL.
- * Since: 0.1
- */
-RNL_API int rnl_request_init(struct rnl_request *request);
-
-/*
  * Reserves a slot for a request. The request's `in` points to the slot then.
  * The slot belongs to the caller until a commit or a release, however long that takes. Other
  * producers do not wait for it, but the input of its slab is not reused meanwhile. If a producer
@@ -169,7 +159,7 @@ RNL_API int rnl_request_init(struct rnl_request *request);
  * So threads may wait for space while they hold done requests, as long as they hold fewer than
  * there are outputs. A thread that waits should hold no slot that is not committed: it keeps a
  * whole slab.
- * @request: initialised and not in use.
+ * @request: its job is initialised, and it is not in use.
  * @bytes: the attribute in_bytes; with RNL_BATCHER_VARIABLE any number from 1 to in_bytes.
  * @timeout_ns: how long to wait while there is no space on any device; 0: not at all.
  * Context: lock-free, and allocates nothing; blocks with a timeout, except on a worker of the pool.

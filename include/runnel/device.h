@@ -37,27 +37,20 @@ struct rnl_device_info {
 #define RNL_DEVICE_INFO_INIT { sizeof(struct rnl_device_info), 0, 0, 0, 0, 0, 0, { 0 }, 0, 0 }
 
 /*
- * Describes a device. No pool is needed.
- * @device: the name of one device or several, as attr.device of a pool takes it; of several, the
- *	first is described.
+ * Describes a device: of a pool, or of the machine.
+ * @pool: NULL: no pool is needed, and `name` names the devices.
+ * @name: the name of one device or several, as attr.device of a pool takes it; not used with a pool.
+ * @device: its number, from 0, in the pool or among those that are named; the order is that of the
+ *	attribute `device`.
  * @info: filled in; its size must be set. Fields that this library does not know become 0.
- * Context: the first call of a process blocks while CUDA initialises.
- * Return: 0; -EINVAL the name is unknown, or info is NULL or has a wrong size; -ENODEV no such
- *	device answers, or the library was built without CUDA; -ENOMEM, -EIO the device answers,
- *	but CUDA cannot describe it.
- * Since: 0.1
+ * Context: without a pool, the first call of a process blocks while CUDA initialises.
+ * Return: 0; -EINVAL the name is unknown, there is no device of that number, or info is NULL or has a
+ *	wrong size; -ENODEV no such device answers, or the library was built without CUDA; -ENOMEM, -EIO
+ *	the device answers, but CUDA cannot describe it; -EOWNERDEAD.
+ * Since: 0.2
  */
-RNL_API int rnl_device_describe(const char *device, struct rnl_device_info *info);
-
-/*
- * Describes a device of the pool.
- * @device: its number in the pool, from 0; the order is that of the attribute `device`.
- * @info: as in rnl_device_describe().
- * Return: 0; -EINVAL pool or info is NULL, info has a wrong size, or the pool has no such device,
- *	which is logged; -EOWNERDEAD.
- * Since: 0.1
- */
-RNL_API int rnl_pool_device(struct rnl_pool *pool, unsigned device, struct rnl_device_info *info);
+RNL_API int rnl_device_describe(struct rnl_pool *pool, const char *name, unsigned device,
+				struct rnl_device_info *info);
 
 #ifdef __cplusplus
 }

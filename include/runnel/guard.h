@@ -17,7 +17,7 @@ extern "C" {
  *	- used stream 0 in a pool of private streams;
  *	- waited for a stream or the device (cudaDeviceSynchronize(), ...);
  *	- allocated or freed memory with cudaMalloc(), cudaFree() and their like, or made
- *	  rnl_pinned_get() page-lock more memory;
+ *	  rnl_memory_get() page-lock more memory;
  *	- copied pageable memory, with rnl_copy() or with CUDA.
  *
  * It logs each finding: the function, the cost, and what to write instead. rnl_pool_read_stats()

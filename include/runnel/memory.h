@@ -9,59 +9,47 @@
 extern "C" {
 #endif
 
-/*
- * Gets a pinned buffer: host memory that is page-locked, portable and mapped. The pool's device
- * copies from and to it while the caller goes on, and kernels can reach it. The buffer is aligned
- * to 64 bytes, or to a page if it has 64 KiB or more. On the host device it is plain memory.
- * The pool cuts buffers from large regions and keeps the regions. Once it has enough buffers of a
- * size, to get and to put one takes no lock and no CUDA call.
- * @bytes: rounded up; above 256 by less than a quarter. A buffer needs 64 bytes more than that, or
- *	a page more from 64 KiB on.
- * @bufp: receives the buffer. rnl_pinned_put() gives it back, or the pool's end does.
- * @timeout_ns: how long to wait for other threads to put buffers back, while the pool would exceed
- *	pinned_max; 0, and on a worker of the pool: not at all.
- * Context: lock-free without a wait. It blocks to page-lock more memory, which takes a millisecond
- *	for each megabyte (attribute pinned_preload).
- * Return: 0; -EINVAL an argument is NULL or bytes is 0; -ENOMEM the pool would have page-locked
- *	more than pinned_max, after a wait only if it can never have a buffer of this size; or the
- *	system has no more; -ETIMEDOUT not enough buffers were put back in time; -EIO; -EOWNERDEAD.
- * Since: 0.1
- */
-RNL_API int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp, int64_t timeout_ns);
+#define RNL_PINNED (-1)
 
 /*
- * Puts a pinned buffer back. Nothing may use it any more.
- * @pool: the buffer's pool; or NULL, if the caller does not know it: then the bytes in front of the
- *	buffer tell, so they must be readable, and the pool must exist.
- * @buf: from rnl_pinned_get(); NULL does nothing. If the buffer was put back before, or the bytes
- *	in front of it were overwritten, the call logs an error and does nothing else.
- * Context: lock-free.
- * Since: 0.1
+ * Gets memory for data that outlives a job: a pinned buffer, or memory of a device of the pool.
+ * A pinned buffer is host memory that is page-locked, portable and mapped. The pool's device copies
+ * from and to it while the caller goes on, and kernels can reach it. The buffer is aligned to 64
+ * bytes, or to a page if it has 64 KiB or more. The pool cuts buffers from large regions and keeps the
+ * regions. Once it has enough buffers of a size, to get and to put one takes no lock and no CUDA call.
+ * In a pool of several GPUs, jobs on the others reach memory of a device, by copies and in kernels, if
+ * the GPUs are peers (cudaDeviceCanAccessPeer()). Else only copies do, which CUDA takes through the
+ * host. On the host device both kinds are plain memory, aligned to 64 bytes.
+ * @where: RNL_PINNED, or the device: its number in the pool, rnl_device_describe().
+ * @bytes: of a pinned buffer rounded up; above 256 by less than a quarter. A buffer needs 64 bytes
+ *	more than that, or a page more from 64 KiB on.
+ * @memp: receives the memory. rnl_memory_put() gives it back; a pinned buffer, the pool's end as well.
+ * @timeout_ns: how long to wait for other threads to put pinned buffers back, while the pool would
+ *	exceed pinned_max; 0, on a worker of the pool, and for memory of a device: not at all.
+ * Context: for a pinned buffer lock-free without a wait. It blocks to page-lock more memory, which
+ *	takes a millisecond for each megabyte (attribute pinned_preload). For memory of a device it may
+ *	block, but does not wait for work on the device's streams.
+ * Return: 0; -EINVAL an argument is NULL, bytes is 0, or the pool has no such device; -ENOMEM the pool
+ *	would have page-locked more than pinned_max, after a wait only if it can never have a buffer of
+ *	this size; or the system or the device has no more; -ETIMEDOUT not enough buffers were put back
+ *	in time; -EIO; -EOWNERDEAD.
+ * Since: 0.2
  */
-RNL_API void rnl_pinned_put(struct rnl_pool *pool, void *buf);
+RNL_API int rnl_memory_get(struct rnl_pool *pool, int where, size_t bytes, void **memp,
+			   int64_t timeout_ns);
 
 /*
- * Allocates memory of a device of the pool for data that outlives a job. On the host device it is
- * plain memory, aligned to 64 bytes.
- * In a pool of several GPUs, jobs on the others reach the memory, by copies and in kernels, if the
- * GPUs are peers (cudaDeviceCanAccessPeer()). Else only copies do, which CUDA takes through the host.
- * @device: its number in the pool: rnl_pool_device().
- * @memp: receives the memory, to be freed by rnl_device_free().
- * Context: may block, but does not wait for work on the device's streams.
- * Return: 0; -EINVAL an argument is NULL, bytes is 0, or the pool has no such device, which is
- *	logged; -ENOMEM; -EIO; -EOWNERDEAD.
- * Since: 0.1
+ * Puts memory of rnl_memory_get() back. Nothing may use it any more: of a device's memory, all jobs that
+ * use it must be done.
+ * @pool: the memory's pool, or for a device's memory one that has the device. NULL, if the caller does
+ *	not know the pool of a pinned buffer: then the bytes in front of the buffer tell, so they must be
+ *	readable, and the pool must exist.
+ * @mem: NULL does nothing. If it is no such memory, or was put back before, or the bytes in front of a
+ *	pinned buffer were overwritten, the call logs an error and does nothing else.
+ * Context: lock-free for a pinned buffer; as rnl_memory_get() for a device's memory.
+ * Since: 0.2
  */
-RNL_API int rnl_device_alloc(struct rnl_pool *pool, unsigned device, size_t bytes, void **memp);
-
-/*
- * Frees memory of rnl_device_alloc(). All jobs that use it must be done.
- * @mem: of a device that the pool has; NULL does nothing. If it is no memory of such a device, or
- *	was freed before, the call logs an error and does nothing else.
- * Context: may block, but does not wait for work on the device's streams.
- * Since: 0.1
- */
-RNL_API void rnl_device_free(struct rnl_pool *pool, void *mem);
+RNL_API void rnl_memory_put(struct rnl_pool *pool, void *mem);
 
 /*
  * Gets device memory for the running job: for work that it issues to its worker's stream from now

@@ -63,10 +63,10 @@ struct rnl_pool_stats {
 	struct rnl_latency device; /* from the function's return until the worker saw that the
 				 * device had passed the job */
 	uint64_t staged_bytes;	/* bytes that CPUs copied because memory was pageable: what
-				 * rnl_pinned_get() would save */
+				 * rnl_memory_get() would save */
 	uint64_t untraced;	/* records of jobs that a trace lost: rnl_trace_start() */
 	/* The rest is of a pool only, and 0 for a worker: */
-	uint64_t pinned_locked;	/* bytes page-locked now for rnl_pinned_get() */
+	uint64_t pinned_locked;	/* bytes page-locked now for rnl_memory_get() */
 	uint64_t pinned_used;	/* bytes of pinned buffers in use now */
 	uint64_t device_calls;	/* slow calls of the process, ever: the device allocated or freed
 				 * memory, scratch not counted, or created an event */

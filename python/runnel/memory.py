@@ -119,19 +119,19 @@ def array_on(pool: "Pool", device: int, memory: Any, shape: Tuple[int, ...],
     return DeviceArray(memory, shape, dtype, pool.devices[device]["ordinal"])
 
 
-def _give_back(pool: "Pool", give: Any, memory: Any) -> None:
+def _give_back(pool: "Pool", memory: Any) -> None:
     try:
         if pool._is_mine():			# a child's copy of it is no memory of the pool
-            give(pool._c, memory)
+            lib.rnl_memory_put(pool._c, memory)
     finally:					# Ctrl-C may come here, too
         pool._lent.pop()
         pool._end()
 
 
-def _lend(pool: "Pool", give: Any, memory: Any, nbytes: int) -> Any:
+def _lend(pool: "Pool", memory: Any, nbytes: int) -> Any:
     """Memory that goes back by itself. The caller is in a call on the pool."""
     pool._lent.append(None)
-    return ffi.gc(memory, functools.partial(_give_back, pool, give), nbytes)
+    return ffi.gc(memory, functools.partial(_give_back, pool), nbytes)
 
 
 def pinned(pool: "Pool", shape: Any, dtype: Any, timeout: Optional[float]) -> np.ndarray:
@@ -140,12 +140,12 @@ def pinned(pool: "Pool", shape: Any, dtype: Any, timeout: Optional[float]) -> np
     bufp = ffi.new("void **")
     with pool._use(what) as c:
         ret = wait(lambda ns: -errno.ESHUTDOWN if pool._closed else
-                   lib.rnl_pinned_get(c, nbytes, bufp, ns),
+                   lib.rnl_memory_get(c, lib.RNL_PINNED, nbytes, bufp, ns),
                    0 if is_stream_of(pool) else timeout, what)
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"{what}: {nbytes} bytes were not put back in {timeout} s")
         check(ret, f"{what} of {nbytes} bytes")
-        memory = _lend(pool, lib.rnl_pinned_put, bufp[0], nbytes)
+        memory = _lend(pool, bufp[0], nbytes)
     return host_array(memory, shape, dtype)
 
 
@@ -156,8 +156,8 @@ def device_array(pool: "Pool", shape: Any, dtype: Any, device: int) -> Any:
         raise ValueError(f"{what}: device is {device!r}; the pool has 0 to {len(pool.devices) - 1}")
     memp = ffi.new("void **")
     with pool._use(what) as c:
-        check(lib.rnl_device_alloc(c, device, nbytes, memp), f"{what} of {nbytes} bytes")
-        memory = _lend(pool, lib.rnl_device_free, memp[0], nbytes)
+        check(lib.rnl_memory_get(c, device, nbytes, memp, 0), f"{what} of {nbytes} bytes")
+        memory = _lend(pool, memp[0], nbytes)
     return array_on(pool, device, memory, shape, dtype)
 
 

@@ -64,7 +64,7 @@ def describe(device: str = "auto") -> Dict[str, Any]:
     """A device: "cuda:1", "host". Its `cuda` is 1 for a GPU, 0 for the host device."""
     info = ffi.new("struct rnl_device_info *")
     info.size = ffi.sizeof(info[0])
-    check(lib.rnl_device_describe(_bytes(device, "describe(): device"), info),
+    check(lib.rnl_device_describe(ffi.NULL, _bytes(device, "describe(): device"), 0, info),
           f"describe({device!r})")
     return _as_dict(info[0])
 
@@ -151,7 +151,7 @@ class Pool:
     def _describe(c: Any, device: int) -> Dict[str, Any]:
         info = ffi.new("struct rnl_device_info *")
         info.size = ffi.sizeof(info[0])
-        check(lib.rnl_pool_device(c, device, info), "Pool()")
+        check(lib.rnl_device_describe(c, ffi.NULL, device, info), "Pool()")
         return _as_dict(info[0])
 
     # ---- calls on the pool, and its end ----

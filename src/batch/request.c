@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include <runnel/batch.h>
 
@@ -43,10 +42,11 @@ static int check_request(const char *call, const struct rnl_request *request)
 {
 	if (!request)
 		return rnl__invalid(NULL, "%s: request is NULL", call);
-	if (request->job.fn == rnl__job_no_function && request->job.flags & RNL__JOB_REQUEST)
+	if (request->job.fn == rnl__job_no_function)
 		return 0;
-	return request_refused(NULL, -EINVAL, call, request,
-			       "was not initialised: call rnl_request_init()");
+	return request_refused(NULL, -EINVAL, call, request, request->job.fn ?
+			       "has a job with a function: call rnl_job_init(&request->job, NULL)" :
+			       "was not initialised: call rnl_job_init(&request->job, NULL)");
 }
 
 /* Return: 0 the request has a slot or a result to give back; -EINVAL it has nothing. */
@@ -56,7 +56,7 @@ static int check_in_use(const char *call, const struct rnl_request *request)
 
 	if (ret)
 		return ret;
-	if (request->state == IDLE)
+	if (request->job.request == IDLE)
 		return request_refused(NULL, -EINVAL, call, request,
 				       "has no slot: call rnl_batcher_reserve() first");
 	return rnl__pool_check(request->batcher->pool) ? -EOWNERDEAD : 0;
@@ -86,9 +86,9 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 	if (!bytes || bytes > b->in_bytes)
 		return rnl__invalid(&b->pool->log, RESERVE ": bytes is %zu; it must be 1 to %zu",
 				    bytes, b->in_bytes);
-	if (request->state == IDLE)
+	if (request->job.request == IDLE)
 		return check_open(b);
-	return request_refused(b, -EBUSY, RESERVE, request, request->state == RESERVED ?
+	return request_refused(b, -EBUSY, RESERVE, request, request->job.request == RESERVED ?
 			       "has a slot: commit or release it first" :
 			       "is under way, or was not released: wait until it is done, and "
 			       "release it");
@@ -135,16 +135,6 @@ static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 }
 
 /* ---- reserving ------------------------------------------------------------- */
-
-int rnl_request_init(struct rnl_request *request)
-{
-	if (!request)
-		return rnl__invalid(NULL, "rnl_request_init(): request is NULL");
-	memset(request, 0, sizeof(*request));
-	(void)rnl_job_init(&request->job, NULL);
-	request->job.flags = RNL__JOB_REQUEST;
-	return 0;
-}
 
 /* No slab is free, or no cell: the taker may make one more. */
 static void starve(struct rnl_batcher *b)
@@ -198,7 +188,8 @@ static int request_reserve(struct rnl_batcher *all, struct rnl_request *request,
 		if (!rnl__slab_reserve(b, request, bytes)) {
 			request->batcher = b;
 			request->out = NULL;
-			request->state = RESERVED;
+			request->job.flags |= RNL__JOB_REQUEST;
+			request->job.request = RESERVED;
 			return 0;
 		}
 		starve(b);
@@ -273,7 +264,7 @@ int rnl_request_commit(struct rnl_request *request)
 	if (ret)
 		return ret;
 	b = request->batcher;
-	if (request->state == COMMITTED)
+	if (request->job.request == COMMITTED)
 		return request_refused(b, -EBUSY, COMMIT, request,
 				       "was committed: wait until it is done, and release it");
 	ret = check_open(b);
@@ -284,7 +275,7 @@ int rnl_request_commit(struct rnl_request *request)
 	if (ret)
 		return ret;
 	accept(b, &request->job);
-	request->state = COMMITTED;
+	request->job.request = COMMITTED;
 	/* From here on the request may be done, and gone, unless it was passed over. */
 	if (set_slot(b, request, RNL__SLOT_COMMITTED)) {
 		rnl__figure_add_any(&b->figures.late, 1);
@@ -316,12 +307,12 @@ int rnl_request_release(struct rnl_request *request)
 	if (ret)
 		return ret;
 	b = request->batcher;
-	committed = request->state == COMMITTED;
+	committed = request->job.request == COMMITTED;
 	if (committed && !rnl__latch_open(rnl__job_latch(&request->job)))
 		return -EBUSY;
 	request->in = NULL;
 	request->out = NULL;
-	request->state = IDLE;
+	request->job.request = IDLE;
 	if (committed)
 		rnl__cell_release(b, request->cell);
 	else

@@ -15,7 +15,6 @@
 #include "device/backends.h"
 #include "device/devices.h"
 
-#define DESCRIBE "rnl_device_describe()"
 #define NAMES "auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N"
 
 /* What a call says is wrong; evaluates to @ret. */
@@ -162,25 +161,4 @@ int rnl__devices_open(const char *name, struct rnl__devices *devices, char why[R
 uint64_t rnl__devices_host_memory(void)
 {
 	return rnl__device_host(0)->info.memory_bytes;
-}
-
-int rnl_device_describe(const char *name, struct rnl_device_info *info)
-{
-	RNL__UNCANCELLED();
-	struct rnl_device_info found;
-	struct rnl__devices devices;
-	char why[RNL__WHY_BYTES];
-	int ret;
-
-	ret = rnl__check_given(NULL, DESCRIBE, "info", info, RNL__FIRST_DEVICE_INFO);
-	if (ret)
-		return ret;
-	ret = rnl__devices_open(name, &devices, why);
-	if (ret)
-		return rnl__refused(NULL, ret, DESCRIBE ": device is \"%s\": %s",
-				    name ? name : "auto", why);
-	found = devices.list[0]->info;
-	found.nr_devices = devices.nr;
-	rnl__copy_out(info, &found, sizeof(found));
-	return 0;
 }

@@ -54,8 +54,8 @@ static const char *guard_text(const struct rnl_pool *pool, unsigned finding)
 	case RNL__PAGEABLE_COPY:
 		return "copies pageable memory: cudaMemcpyAsync() then holds its caller until all "
 		       "work queued before it is done (200 ms behind 200 ms of work), and "
-		       "rnl_copy() has a CPU copy it once more. Use rnl_pinned_get(), or "
-		       "cudaHostRegister()";
+		       "rnl_copy() has a CPU copy it once more. Use pinned memory of "
+		       "rnl_memory_get(), or cudaHostRegister()";
 	case RNL__STRAY:
 		return "uses stream 0 in a pool of private streams, where it is not the job's "
 		       "stream: the job may be done before this work is. Pass rnl_stream() to each "

@@ -167,8 +167,7 @@ static int issue_fill(void *dst, uint8_t value, size_t bytes)
 	if (issue_refused(ret))
 		return rnl__refused(issue_log(), ret, "rnl_fill(): the device refused %zu bytes at "
 				    "%p: they must be memory of the device or page-locked, as of "
-				    "rnl_device_alloc(), rnl_scratch() or rnl_pinned_get()", bytes,
-				    dst);
+				    "rnl_memory_get() or rnl_scratch()", bytes, dst);
 	return ret;
 }
 
@@ -273,7 +272,7 @@ int rnl_scratch(size_t bytes, void **memp)
 
 	if (!worker)
 		return issue_invalid("rnl_scratch(): called outside of a job's function: use "
-				     "rnl_device_alloc()");
+				     "rnl_memory_get()");
 	ret = rnl__device_failed(worker->device) ? -EIO : 0;
 	if (!ret && (!memp || !bytes))
 		ret = issue_invalid("rnl_scratch(): %s", memp ? "bytes is 0" : "memp is NULL");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool's device, for callers: what it is, its memory, and pinned memory of the host beside it. */
+/* Devices for callers: what they are, a pool's memory on them, and pinned memory of the host. */
 #include "config.h"
 
 #include <errno.h>
@@ -8,89 +8,102 @@
 #include <runnel/memory.h>
 
 #include "device/device.h"
+#include "device/devices.h"
 #include "memory/pinned.h"
 #include "pool/pool.h"
 #include "sys/abi.h"
 #include "sys/clock.h"
 
-int rnl_pool_device(struct rnl_pool *pool, unsigned device, struct rnl_device_info *info)
+#define DESCRIBE "rnl_device_describe()"
+
+int rnl_device_describe(struct rnl_pool *pool, const char *name, unsigned device,
+			struct rnl_device_info *info)
 {
-	int ret = rnl__pool_given(pool, "rnl_pool_device()");
+	RNL__UNCANCELLED();
+	int ret = pool ? rnl__pool_given(pool, DESCRIBE) : 0;
+	const struct rnl__log *log = pool ? &pool->log : NULL;
+	struct rnl__devices devices;
 	struct rnl_device_info found;
+	char why[RNL__WHY_BYTES];
 
 	if (!ret)
-		ret = rnl__check_given(&pool->log, "rnl_pool_device()", "info", info,
-				       RNL__FIRST_DEVICE_INFO);
-	if (!ret && rnl__pool_lacks(pool, "rnl_pool_device()", device))
-		ret = -EINVAL;
+		ret = rnl__check_given(log, DESCRIBE, "info", info, RNL__FIRST_DEVICE_INFO);
 	if (ret)
 		return ret;
-	found = pool->devices.list[device]->info;
-	found.nr_devices = pool->devices.nr;
+	if (pool)
+		devices = pool->devices;
+	else
+		ret = rnl__devices_open(name, &devices, why);
+	if (ret)
+		return rnl__refused(log, ret, DESCRIBE ": device is \"%s\": %s",
+				    name ? name : "auto", why);
+	if (device >= devices.nr)
+		return rnl__invalid(log, DESCRIBE ": device is %u; there are devices 0 to %u",
+				    device, devices.nr - 1);
+	found = devices.list[device]->info;
+	found.nr_devices = devices.nr;
 	rnl__copy_out(info, &found, sizeof(found));
 	return 0;
 }
 
-/* Whether the pool can be asked for memory. */
-static int check_ask(struct rnl_pool *pool, const char *call, size_t bytes, void *const *memp)
+#define GET "rnl_memory_get()"
+
+int rnl_memory_get(struct rnl_pool *pool, int where, size_t bytes, void **memp, int64_t timeout_ns)
 {
-	int ret = rnl__pool_given(pool, call);
+	int ret = rnl__pool_given(pool, GET);
 
 	if (ret)
 		return ret;
 	if (!bytes || !memp)
-		return rnl__invalid(&pool->log, bytes ? "%s: no place for the memory: the pointer to it "
-				    "is NULL" : "%s: bytes is 0; it must be 1 or more", call);
-	return rnl__pool_failed(pool) ? -EIO : 0;
-}
-
-int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp, int64_t timeout_ns)
-{
-	int ret = check_ask(pool, "rnl_pinned_get()", bytes, bufp);
-
-	if (ret)
-		return ret;
+		return rnl__invalid(&pool->log,
+				    bytes ? GET ": no place for the memory: the pointer to it "
+						"is NULL"
+					  : GET ": bytes is 0; it must be 1 or more");
+	if (where < RNL_PINNED)
+		return rnl__invalid(&pool->log, GET ": where is %d; it must be RNL_PINNED or a "
+				    "device of the pool", where);
+	if (where >= 0 && rnl__pool_lacks(pool, GET, (unsigned)where))
+		return -EINVAL;
+	if (rnl__pool_failed(pool))
+		return -EIO;
+	if (where >= 0)
+		return rnl__device_alloc(pool->devices.list[where], RNL__DEVICE, bytes, memp);
 	if (!timeout_ns || rnl__pool_worker(pool))
-		return rnl__pinned_get(pool->pinned, bytes, bufp);
-	return rnl__pinned_get_wait(pool->pinned, bytes, bufp, rnl__deadline(timeout_ns));
+		return rnl__pinned_get(pool->pinned, bytes, memp);
+	return rnl__pinned_get_wait(pool->pinned, bytes, memp, rnl__deadline(timeout_ns));
 }
 
-void rnl_pinned_put(struct rnl_pool *pool, void *buf)
+/* The device of the pool whose memory it is; NULL: none's. */
+static struct rnl__device *device_of(struct rnl_pool *pool, const void *mem)
 {
-	struct rnl__pinned *pinned;
-
-	if (!buf || (pool && rnl__pool_check(pool)))
-		return;
-	pinned = pool ? pool->pinned : rnl__pinned_of(buf);
-	if (!pinned || rnl__pinned_put(pinned, buf))
-		rnl__log(pool ? &pool->log : NULL, RNL_LOG_ERROR,
-			 "rnl_pinned_put(%p): no buffer of this pool, or put back already, or "
-			 "overwritten in front of its start: left alone", buf);
-}
-
-int rnl_device_alloc(struct rnl_pool *pool, unsigned device, size_t bytes, void **memp)
-{
-	int ret = check_ask(pool, "rnl_device_alloc()", bytes, memp);
-
-	if (!ret && rnl__pool_lacks(pool, "rnl_device_alloc()", device))
-		ret = -EINVAL;
-	return ret ? ret : rnl__device_alloc(pool->devices.list[device], RNL__DEVICE, bytes, memp);
-}
-
-void rnl_device_free(struct rnl_pool *pool, void *mem)
-{
-	if (!mem || rnl__pool_check(pool))
-		return;
 	for (unsigned i = 0; i < pool->devices.nr; i++) {
 		struct rnl__device *device = pool->devices.list[i];
 
-		if (rnl__device_has(device, mem, 1) || device->ops->owns(device, mem)) {
-			rnl__device_free(device, RNL__DEVICE, mem);
-			return;
-		}
+		if (rnl__device_has(device, mem, 1) || device->ops->owns(device, mem))
+			return device;
 	}
+	return NULL;
+}
+
+void rnl_memory_put(struct rnl_pool *pool, void *mem)
+{
+	struct rnl__device *device = NULL;
+	struct rnl__pinned *pinned;
+	bool is_pinned;
+
+	if (!mem || (pool && rnl__pool_check(pool)))
+		return;
+	pinned = pool ? pool->pinned : rnl__pinned_of(mem);
+	if (pinned && !rnl__pinned_put(pinned, mem))
+		return;
+	is_pinned = pinned && rnl__pinned_holds(pinned, mem, 1);
+	if (pool && !is_pinned)
+		device = device_of(pool, mem);
+	if (device)
+		rnl__device_free(device, RNL__DEVICE, mem);
 	/* A device that has failed may own nothing any more. */
-	if (!rnl__pool_failed(pool))
-		rnl__pool_log(pool, RNL_LOG_ERROR, "rnl_device_free(%p): no memory of this pool's "
-			      "devices, or freed already: left alone", mem);
+	else if (is_pinned || !pool || !rnl__pool_failed(pool))
+		rnl__log(pool ? &pool->log : NULL, RNL_LOG_ERROR,
+			 "rnl_memory_put(%p): no memory of this pool, or put back already, or "
+			 "overwritten in front of its start: left alone", mem);
 }

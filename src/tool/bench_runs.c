@@ -216,7 +216,7 @@ struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *poo
 		tool_progress_step();
 	}
 	check_count(nr + 1, one.nr_run, "their function");
-	rnl_pinned_put(pool, one.stamp);
+	rnl_memory_put(pool, one.stamp);
 	tool_sort(us, nr);
 	times = (struct bench_times){ spread_of(medians), us[nr * 99 / 100] };
 	free(us);
@@ -282,9 +282,9 @@ struct bench_spread bench_j(const struct bench_machine *m, struct rnl_pool *pool
 	}
 	rate = runs(&ring, m->run_ms);
 	free(ring.slots);
-	rnl_pinned_put(pool, in);
-	rnl_pinned_put(pool, out);
+	rnl_memory_put(pool, in);
+	rnl_memory_put(pool, out);
 	for (unsigned i = 0; i < nr_devices; i++)
-		rnl_device_free(pool, dev[i]);
+		rnl_memory_put(pool, dev[i]);
 	return rate;
 }

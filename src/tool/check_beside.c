@@ -191,7 +191,7 @@ void check_beside(const struct check_machine *m, struct check *in, struct check 
 	try_copies(&trial, in, device, host, "copies to the device");
 	try_copies(&trial, out, host, device, "copies from the device");
 	try_pinned(&trial, pinned, device, host, lock_ms);
-	rnl_pinned_put(m->pool, trial.words);
-	rnl_pinned_put(m->pool, host);
-	rnl_device_free(m->pool, device);
+	rnl_memory_put(m->pool, trial.words);
+	rnl_memory_put(m->pool, host);
+	rnl_memory_put(m->pool, device);
 }

@@ -144,9 +144,9 @@ void check_both(const struct check_machine *m, struct check *check)
 	for (unsigned i = 0; i < WAYS; i++) {
 		const struct both_way *way = &both.ways[i];
 
-		rnl_pinned_put(m->pool, i == IN ? (void *)way->from : way->to);
-		rnl_device_free(m->pool, i == IN ? way->to : (void *)way->from);
-		rnl_pinned_put(m->pool, way->words);
-		rnl_pinned_put(m->pool, way->stamps);
+		rnl_memory_put(m->pool, i == IN ? (void *)way->from : way->to);
+		rnl_memory_put(m->pool, i == IN ? way->to : (void *)way->from);
+		rnl_memory_put(m->pool, way->words);
+		rnl_memory_put(m->pool, way->stamps);
 	}
 }

@@ -196,6 +196,6 @@ void check_meet(const struct check_machine *m, struct check *streams, struct che
 	tell_streams(&meeting, streams, together);
 	tell_kernels(m, kernels, together);
 	tell_queues(m, queues, together);
-	rnl_device_free(m->pool, meeting.come);
-	rnl_pinned_put(m->pool, meeting.stamps);
+	rnl_memory_put(m->pool, meeting.come);
+	rnl_memory_put(m->pool, meeting.stamps);
 }

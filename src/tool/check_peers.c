@@ -138,9 +138,9 @@ void check_peers(const struct check_machine *m, struct check *peers)
 	for (unsigned i = 0; i < p.nr; i++) {
 		struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-		tool_must(rnl_pool_device(p.pool, i, &info), "a device of the pool");
+		tool_must(rnl_device_describe(p.pool, NULL, i, &info), "a device of the pool");
 		p.ordinals[i] = info.ordinal;
-		tool_must(rnl_device_alloc(p.pool, i, BYTES, &p.mem[i]), "device memory");
+		tool_must(rnl_memory_get(p.pool, i, BYTES, &p.mem[i], 0), "device memory");
 	}
 	for (unsigned i = 0; i < p.nr; i++)
 		for (unsigned j = 0; j < p.nr; j++)
@@ -148,8 +148,8 @@ void check_peers(const struct check_machine *m, struct check *peers)
 				try_pair(&p, i, j);
 	peers_tell(m, &p, peers);
 	for (unsigned i = 0; i < p.nr; i++)
-		rnl_device_free(p.pool, p.mem[i]);
-	rnl_pinned_put(p.pool, p.seen);
-	rnl_pinned_put(p.pool, p.pinned);
+		rnl_memory_put(p.pool, p.mem[i]);
+	rnl_memory_put(p.pool, p.seen);
+	rnl_memory_put(p.pool, p.pinned);
 	rnl_pool_destroy(p.pool);
 }

@@ -124,8 +124,8 @@ static void on_gpu(const struct check_machine *m, struct check *check)
 		usual[i] = sample(&flood, pool, false);
 	}
 	rnl_pool_destroy(pool);
-	rnl_pinned_put(m->pool, flood.runs);
-	rnl_pinned_put(m->pool, flood.stamp);
+	rnl_memory_put(m->pool, flood.runs);
+	rnl_memory_put(m->pool, flood.stamp);
 	urgent_us = check_median(urgent, CHECK_RUNS);
 	usual_us = check_median(usual, CHECK_RUNS);
 	check_figure(check, "urgent_us", urgent_us);

@@ -66,7 +66,7 @@ unsigned tool_nr_devices(struct rnl_pool *pool)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-	tool_must(rnl_pool_device(pool, 0, &info), "the pool's device");
+	tool_must(rnl_device_describe(pool, NULL, 0, &info), "the pool's device");
 	return info.nr_devices;
 }
 
@@ -74,7 +74,7 @@ void *tool_pinned(struct rnl_pool *pool, size_t bytes)
 {
 	void *mem = NULL;
 
-	tool_must(rnl_pinned_get(pool, bytes, &mem, 0), "page-locked memory");
+	tool_must(rnl_memory_get(pool, RNL_PINNED, bytes, &mem, 0), "page-locked memory");
 	return memset(mem, 0, bytes);
 }
 
@@ -82,7 +82,7 @@ void *tool_device_memory(struct rnl_pool *pool, unsigned device, size_t bytes)
 {
 	void *mem = NULL;
 
-	tool_must(rnl_device_alloc(pool, device, bytes, &mem), "the device's memory");
+	tool_must(rnl_memory_get(pool, device, bytes, &mem, 0), "the device's memory");
 	return mem;
 }
 

@@ -218,7 +218,7 @@ static int info_look(struct device *d, const char *name)
 	int ret;
 
 	d->info = (struct rnl_device_info)RNL_DEVICE_INFO_INIT;
-	ret = rnl_device_describe(name, &d->info);
+	ret = rnl_device_describe(NULL, name, 0, &d->info);
 	if (ret)
 		return tool_trouble("device %s: %s", name, rnl_strerror(ret));
 	ret = d->info.cuda ? tool_gpu_look(d->info.ordinal, &d->gpu) : 0;

@@ -126,7 +126,7 @@ static int find_device(const char *arg, struct rnl_device_info *info)
 	int ret;
 
 	*info = (struct rnl_device_info)RNL_DEVICE_INFO_INIT;
-	ret = rnl_device_describe(arg, info);
+	ret = rnl_device_describe(NULL, arg, 0, info);
 	if (ret == -EINVAL)
 		return tool_misused("'%s' is not good for --device: give auto, cuda, cuda:N, cuda:N,N,..., "
 				    "cuda:all, host or host:N",

@@ -70,7 +70,7 @@ static void look_at_staging(struct report *r)
 	}
 	if (bytes)
 		add(r, "%" PRIu64 " jobs copied %.1f MB from or to pageable memory, through a CPU: "
-		    "take the memory from rnl_pinned_get()", jobs, (double)bytes / MB);
+		    "take pinned memory, of rnl_memory_get()", jobs, (double)bytes / MB);
 }
 
 /* By job; a job's function comes before its device work. */

@@ -180,7 +180,7 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 	skip_unless_done_on_return();
 	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
 	/* The device itself copies from @from to @to. */
-	must(rnl_pinned_get(pool, 2 * sizeof(*words), &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 2 * sizeof(*words), &mem, 0));
 	words = mem;
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
@@ -217,7 +217,7 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 		ck_assert_int_eq(*copy, variant & 2 ? -1 : 31);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
-	rnl_pinned_put(pool, words);
+	rnl_memory_put(pool, words);
 	rnl_pool_destroy(pool);
 }
 
@@ -270,7 +270,7 @@ TEST(a_full_stream_does_not_hold_what_comes_after)
 
 	skip_unless_done_on_return();
 	pool = pool_of(2, .max_in_flight = 1);
-	must(rnl_pinned_get(pool, sizeof(int), &word, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, sizeof(int), &word, 0));
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
 	must(rnl_barrier_init(&barrier, pool));
@@ -293,7 +293,7 @@ TEST(a_full_stream_does_not_hold_what_comes_after)
 	ck_assert_int_eq(result_of(&after), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(*(int *)word, 31);
-	rnl_pinned_put(pool, word);
+	rnl_memory_put(pool, word);
 	rnl_pool_destroy(pool);
 }
 
@@ -307,10 +307,10 @@ TEST(a_chain_of_barriers_hands_data_on)
 	void *mem;
 
 	for (int i = 0; i <= LINKS; i++) {
-		must(rnl_device_alloc(pool, 0, BYTES, &mem));
+		must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
 		buffers[i] = mem;
 	}
-	must(rnl_pinned_get(pool, BYTES, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem, 0));
 	host = mem;
 	for (int round = 0; round < 5; round++) {
 		memset(host, 0, BYTES);
@@ -336,8 +336,8 @@ TEST(a_chain_of_barriers_hands_data_on)
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
 	for (int i = 0; i <= LINKS; i++)
-		rnl_device_free(pool, buffers[i]);
-	rnl_pinned_put(pool, host);
+		rnl_memory_put(pool, buffers[i]);
+	rnl_memory_put(pool, host);
 	rnl_pool_destroy(pool);
 }
 

@@ -234,7 +234,7 @@ TEST(the_memory_of_a_barrier_and_its_jobs_is_the_callers_after_a_wait)
 	} *all;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
+	must(rnl_memory_get(pool, 0, 2 * 64, &mem, 0));
 	for (int i = 0; i < nr; i++) {
 		all = malloc(sizeof(*all));
 		must(rnl_barrier_init(&all->barrier, pool));
@@ -246,7 +246,7 @@ TEST(the_memory_of_a_barrier_and_its_jobs_is_the_callers_after_a_wait)
 		memset(all, 0xa5, sizeof(*all));
 		free(all);
 	}
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 

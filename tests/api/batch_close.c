@@ -95,7 +95,7 @@ static void destroy_on_done(struct rnl_job *job)
 
 	rnl_batcher_destroy(all->batcher);
 	all->nr_wrong += rnl_request_release(request) != 0;
-	all->nr_wrong += rnl_request_init(&another) != 0;
+	all->nr_wrong += rnl_job_init(&another.job, NULL) != 0;
 	all->nr_wrong += rnl_batcher_reserve(all->batcher, &another, ALL_BYTES, RNL_FOREVER) !=
 			 -ESHUTDOWN;
 	all->nr_called++;
@@ -123,7 +123,7 @@ static int reserve_all_fn(struct rnl_job *job)
 	struct all *all = job->user;
 
 	for (unsigned i = 0; i <= NR_ALL; i++) {
-		(void)rnl_request_init(&requests[i]);
+		(void)rnl_job_init(&requests[i].job, NULL);
 		ret_on_worker = rnl_batcher_reserve(all->batcher, &requests[i], ALL_BYTES,
 						    RNL_FOREVER);
 	}

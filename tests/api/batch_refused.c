@@ -46,7 +46,8 @@ TEST(a_reserve_that_is_refused_says_why, .timeout_s = 60)
 	request_of(&request, NULL);
 	REFUSED(rnl_batcher_reserve(NULL, &request, BYTES, 0), -EINVAL, "batcher is NULL");
 	REFUSED(rnl_batcher_reserve(batcher, NULL, BYTES, 0), -EINVAL, "request is NULL");
-	REFUSED(rnl_batcher_reserve(batcher, &never, BYTES, 0), -EINVAL, "rnl_request_init()");
+	REFUSED(rnl_batcher_reserve(batcher, &never, BYTES, 0), -EINVAL,
+		"was not initialised: call rnl_job_init(&request->job, NULL)");
 	REFUSED(rnl_batcher_reserve(batcher, &request, 63, 0), -EINVAL,
 		"bytes is 63; without RNL_BATCHER_VARIABLE it must be in_bytes, which is 64");
 	REFUSED(rnl_batcher_reserve(batcher, &request, 65, RNL_FOREVER), -EINVAL,
@@ -75,7 +76,6 @@ TEST(other_calls_on_requests_say_why, .timeout_s = 60)
 	struct rnl_barrier barrier, own;
 	struct rnl_request request;
 
-	REFUSED(rnl_request_init(NULL), -EINVAL, "request is NULL");
 	request_of(&request, NULL);
 	REFUSED(rnl_request_commit(&request), -EINVAL, "rnl_batcher_reserve() first");
 	REFUSED(rnl_request_release(&request), -EINVAL, "rnl_batcher_reserve() first");
@@ -111,23 +111,21 @@ TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 	must(rnl_barrier_init(&barrier, pool));
 	request_of(&request, NULL);
 	job_of(&job, noop_fn, NULL);
-	for (unsigned reserved = 0; reserved < 2; reserved++) {
-		REFUSED(rnl_submit(pool, &request.job), -EINVAL, "rnl_request_commit()");
-		REFUSED(submit_by_key(pool, &request.job, 1), -EINVAL, "rnl_request_commit()");
-		REFUSED(rnl_submit_wait(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
-		REFUSED(submit_at(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
-		REFUSED(submit_when(pool, &request.job, RNL_EMPTY), -EINVAL,
-			"rnl_request_commit()");
-		must(rnl_job_set_more(&request.job, NULL));
-		REFUSED(rnl_barrier_notify(&barrier, &request.job), -EINVAL,
-			"rnl_request_commit()");
-		heard.nr = 0;
-		ck_assert_int_eq(rnl_submit_many(pool, both, 2), 1);
-		ck_assert_int_eq(result_of(&job), 0);
-		REFUSED(rnl_job_set_then(&job, &request.job), -EINVAL, "of a batcher's request");
-		if (!reserved)
-			reserve(batcher, &request, BYTES);
-	}
+	REFUSED(rnl_submit(pool, &request.job), -EINVAL, "has no function");
+	reserve(batcher, &request, BYTES);
+	REFUSED(rnl_submit(pool, &request.job), -EINVAL, "rnl_request_commit()");
+	REFUSED(submit_by_key(pool, &request.job, 1), -EINVAL, "rnl_request_commit()");
+	REFUSED(rnl_submit_wait(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
+	REFUSED(submit_at(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
+	REFUSED(submit_when(pool, &request.job, RNL_EMPTY), -EINVAL,
+		"rnl_request_commit()");
+	must(rnl_job_set_more(&request.job, NULL));
+	REFUSED(rnl_barrier_notify(&barrier, &request.job), -EINVAL,
+		"rnl_request_commit()");
+	heard.nr = 0;
+	ck_assert_int_eq(rnl_submit_many(pool, both, 2), 1);
+	ck_assert_int_eq(result_of(&job), 0);
+	REFUSED(rnl_job_set_then(&job, &request.job), -EINVAL, "of a batcher's request");
 	/* It is as it was. */
 	request_fill(&request, 1);
 	must(rnl_request_commit(&request));

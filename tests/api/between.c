@@ -35,16 +35,16 @@ static bool side_init(struct side *s, const char *device, uint32_t stream)
 	if (ret == -ENODEV)
 		return false;
 	must(ret);
-	must(rnl_device_alloc(s->pool, 0, BYTES, &mem));
-	must(rnl_pinned_get(s->pool, BYTES, &pinned, 0));
+	must(rnl_memory_get(s->pool, 0, BYTES, &mem, 0));
+	must(rnl_memory_get(s->pool, RNL_PINNED, BYTES, &pinned, 0));
 	*s = (struct side){ s->pool, mem, pinned };
 	return true;
 }
 
 static void side_fini(struct side *s)
 {
-	rnl_device_free(s->pool, s->mem);
-	rnl_pinned_put(s->pool, s->pinned);
+	rnl_memory_put(s->pool, s->mem);
+	rnl_memory_put(s->pool, s->pinned);
 	rnl_pool_destroy(s->pool);
 }
 

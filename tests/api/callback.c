@@ -305,7 +305,7 @@ TEST(a_callback_frees_its_job)
 	struct rnl_barrier barrier;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
+	must(rnl_memory_get(pool, 0, 2 * 64, &mem, 0));
 	must(rnl_barrier_init(&barrier, pool));
 	for (int i = 0; i < nr; i++) {
 		struct rnl_job *job = malloc(sizeof(*job));
@@ -321,7 +321,7 @@ TEST(a_callback_frees_its_job)
 	ck_assert_int_ge(nr_freed, nr / 2);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(nr_freed, nr);
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 

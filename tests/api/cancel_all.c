@@ -142,7 +142,7 @@ TEST(maps_and_requests_go_on)
 	attr.fn = noop_batch;
 	attr.in_bytes = 8;
 	must(rnl_batcher_create(&batcher, pool, &attr));
-	must(rnl_request_init(&request));
+	must(rnl_job_init(&request.job, NULL));
 	must(rnl_batcher_reserve(batcher, &request, 8, 0));
 	t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate };
 	task_prepare(&t, pool);

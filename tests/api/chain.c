@@ -210,7 +210,7 @@ TEST(the_next_job_of_a_held_one_starts_after_the_release, .loops = 2)
 	struct rnl_hold hold;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, 64, &mem));
+	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	for (int i = 0; i < 2; i++) {
 		record.nr = 0;
 		chain_of(rings, 2, &record);
@@ -224,7 +224,7 @@ TEST(the_next_job_of_a_held_one_starts_after_the_release, .loops = 2)
 		ck_assert_int_eq(result_of(&rings[1].job), i ? -ECANCELED : 0);
 		ck_assert_uint_eq(record.nr, i ? 1 : 2);
 	}
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -270,7 +270,7 @@ TEST(the_next_job_starts_after_a_copy_to_pageable_memory_is_written)
 	skip_unless_host();
 	pool = pool_of(1);
 	s = (struct staged){ .kernel = GATE_INIT };
-	must(rnl_device_alloc(pool, 0, sizeof(s.copied), &s.mem));
+	must(rnl_memory_get(pool, 0, sizeof(s.copied), &s.mem, 0));
 	hold_workers(pool, &plug, &busy, 1);
 	job_of(&s.job, staged_fn, &s);
 	job_of(&s.next, read_fn, &s);
@@ -283,7 +283,7 @@ TEST(the_next_job_starts_after_a_copy_to_pageable_memory_is_written)
 	gate_open(&s.kernel);
 	ck_assert_int_eq(result_of(&s.next), 0);
 	ck_assert_int_eq(s.job.result, 0);
-	rnl_device_free(pool, s.mem);
+	rnl_memory_put(pool, s.mem);
 	rnl_pool_destroy(pool);
 }
 

@@ -72,13 +72,13 @@ TEST(static_memory_and_the_stack_are_pageable, .timeout_s = 60)
 	struct rnl_job job;
 	void *device;
 
-	must(rnl_device_alloc(pool, 0, sizeof(static_in), &device));
+	must(rnl_memory_get(pool, 0, sizeof(static_in), &device, 0));
 	paint(static_in, sizeof(static_in), 1);
 	submit_job(pool, &job, stack_fn, device);
 	ck_assert_int_eq(result_of(&job), 0);
 	paint(static_in + 5, 10001, 77);
 	check_same(static_out, static_in, sizeof(static_in), "what was static");
-	rnl_device_free(pool, device);
+	rnl_memory_put(pool, device);
 	rnl_pool_destroy(pool);
 }
 
@@ -121,7 +121,7 @@ static void check_reuse(struct rnl_pool *pool, size_t each, unsigned nr, bool he
 	unsigned char *should = malloc(nr * each), *is = malloc(nr * each);
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, nr * each, &mem));
+	must(rnl_memory_get(pool, 0, nr * each, &mem, 0));
 	r.device = mem;
 	submit_job(pool, &r.job, reusing_fn, NULL);
 	if (gates) {
@@ -135,7 +135,7 @@ static void check_reuse(struct rnl_pool *pool, size_t each, unsigned nr, bool he
 		paint(should + i * each, each, i);
 	copy_now(pool, is, mem, nr * each);
 	check_same(is, should, nr * each, "what was written over");
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	free(should);
 	free(is);
 }
@@ -305,7 +305,7 @@ TEST(what_was_copied_is_there_when_the_job_is_done, .timeout_s = 60)
 	void *device;
 
 	must(rnl_cq_create(&cq));
-	must(rnl_device_alloc(pool, 0, BYTES, &device));
+	must(rnl_memory_get(pool, 0, BYTES, &device, 0));
 	for (int i = 0; i < ROUNDS * NR_HOW; i++) {
 		enum how how = (enum how)(i % NR_HOW);
 
@@ -334,7 +334,7 @@ TEST(what_was_copied_is_there_when_the_job_is_done, .timeout_s = 60)
 		free(c.to);
 	}
 	rnl_cq_destroy(cq);
-	rnl_device_free(pool, device);
+	rnl_memory_put(pool, device);
 	rnl_pool_destroy(pool);
 }
 
@@ -467,7 +467,7 @@ TEST(the_caller_may_have_all_of_it, .timeout_s = 60)
 
 	bench_init(&b, pool, 2 * MB);
 	for (size_t bytes = MB; bytes >= 256; bytes /= 2) {
-		while (nr < MOST && !rnl_pinned_get(pool, bytes, &bufs[nr], 0)) {
+		while (nr < MOST && !rnl_memory_get(pool, RNL_PINNED, bytes, &bufs[nr], 0)) {
 			memset(bufs[nr], 0x5a, bytes);
 			nr++;
 		}
@@ -476,14 +476,14 @@ TEST(the_caller_may_have_all_of_it, .timeout_s = 60)
 	run(&b, moves, COUNT(moves));
 	/* Some bytes; all bytes. */
 	for (int i = 0; i < 2; i++) {
-		rnl_pinned_put(pool, bufs[--nr]);
+		rnl_memory_put(pool, bufs[--nr]);
 		run(&b, moves, COUNT(moves));
 	}
 	bench_check(&b);
 	while (nr) {
 		nr--;
 		ck_assert_bytes(bufs[nr], 256, 0x5a);
-		rnl_pinned_put(pool, bufs[nr]);
+		rnl_memory_put(pool, bufs[nr]);
 	}
 	run(&b, moves, COUNT(moves));
 	bench_check(&b);

@@ -125,7 +125,7 @@ TEST(what_is_no_rectangle_is_refused, .timeout_s = 60)
 	const size_t longest = INT32_MAX;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, BYTES, &mem));
+	must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
 	d = mem;
 	must(rnl_thread_attach(pool));
 	for (int in = 1; in >= 0; in--) {
@@ -166,7 +166,7 @@ TEST(what_is_no_rectangle_is_refused, .timeout_s = 60)
 	}
 	rnl_thread_detach();
 	ck_assert_int_eq(rnl_copy_2d(p, 8, p + 32, 8, 8, 2), -ENODEV);
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 	free(p);
 }

@@ -155,7 +155,7 @@ TEST(a_barrier_joins_jobs_on_more_workers_than_it_has_places_or_bits_for, .timeo
 	unsigned char copy[NR];
 	void *memory;
 
-	must(rnl_device_alloc(pool, 0, NR, &memory));
+	must(rnl_memory_get(pool, 0, NR, &memory, 0));
 	must(rnl_thread_attach(pool));
 	for (int round = 0; round < 3; round++) {
 		must(rnl_fill(memory, 0, NR));
@@ -174,7 +174,7 @@ TEST(a_barrier_joins_jobs_on_more_workers_than_it_has_places_or_bits_for, .timeo
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	}
 	rnl_thread_detach();
-	rnl_device_free(pool, memory);
+	rnl_memory_put(pool, memory);
 	rnl_pool_destroy(pool);
 }
 

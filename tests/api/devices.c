@@ -81,7 +81,7 @@ TEST(a_name_stands_for_devices_or_a_line_says_why_not)
 		attr.nr_workers = 16;
 		ret = rnl_pool_create(&pool, &attr);
 		ck_assert_msg(ret == expected, "%s: %d, not %d", names[i].name, ret, expected);
-		ck_assert_int_eq(rnl_device_describe(names[i].name, &info), expected);
+		ck_assert_int_eq(rnl_device_describe(NULL, names[i].name, 0, &info), expected);
 		if (!ret)
 			rnl_pool_destroy(pool);
 		else if (ret != -ENODEV || !on_host())
@@ -141,11 +141,11 @@ TEST(workers_have_the_devices_in_turn)
 	skip_if_alone(pool);
 	nr = (int)nr_devices_of(pool);
 	for (int i = 0; i < nr; i++) {
-		must(rnl_pool_device(pool, (unsigned)i, &info));
+		must(rnl_device_describe(pool, NULL, (unsigned)i, &info));
 		ck_assert_int_eq(info.ordinal, i);
 		ck_assert_uint_eq(info.cuda, !on_host());
 	}
-	ck_assert_int_eq(rnl_pool_device(pool, (unsigned)nr, &info), -EINVAL);
+	ck_assert_int_eq(rnl_device_describe(pool, NULL, (unsigned)nr, &info), -EINVAL);
 	for (int i = 0; i < 6; i++)
 		ck_assert_int_eq(devices[i], i % nr);
 	rnl_pool_destroy(pool);
@@ -452,7 +452,7 @@ static int ordinal_of(struct rnl_pool *pool, int device)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-	must(rnl_pool_device(pool, (unsigned)device, &info));
+	must(rnl_device_describe(pool, NULL, (unsigned)device, &info));
 	return info.ordinal;
 }
 
@@ -565,9 +565,9 @@ TEST(copies_between_devices_arrive, .loops = 4)
 		must(ask_double("strangers"));
 	pool = pool_over_of(2, 1, .stream = _i / 2 ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD);
 	skip_if_alone(pool);
-	must(rnl_device_alloc(pool, 0, BYTES, &mem[0]));
-	must(rnl_device_alloc(pool, 1, BYTES, &mem[1]));
-	must(rnl_pinned_get(pool, BYTES, &mem_pinned, 0));
+	must(rnl_memory_get(pool, 0, BYTES, &mem[0], 0));
+	must(rnl_memory_get(pool, 1, BYTES, &mem[1], 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem_pinned, 0));
 	pinned = mem_pinned;
 	for (unsigned i = 0; i < 16; i++) {
 		const int from = i % 2, to = !from, by = i / 2 % 2;
@@ -589,9 +589,9 @@ TEST(copies_between_devices_arrive, .loops = 4)
 				      "turn %u, byte %u is %u", i, b, pinned[b]);
 		}
 	}
-	rnl_device_free(pool, mem[1]);
-	rnl_device_free(pool, mem[0]);
-	rnl_pinned_put(pool, mem_pinned);
+	rnl_memory_put(pool, mem[1]);
+	rnl_memory_put(pool, mem[0]);
+	rnl_memory_put(pool, mem_pinned);
 	rnl_pool_destroy(pool);
 }
 
@@ -605,13 +605,13 @@ TEST(memory_is_of_a_device_that_the_pool_has)
 	hear(&heard, &attr);
 	pool = pool_over(2, 1, attr);
 	skip_if_alone(pool);
-	ck_assert_int_eq(rnl_device_alloc(pool, RNL_DEVICES_MAX, 64, &mem), -EINVAL);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_DEVICES_MAX, 64, &mem, 0), -EINVAL);
 	ck_assert_ptr_eq(mem, &heard);
-	ck_assert_msg(has_heard(&heard, "rnl_device_alloc(): device is 16; the pool has devices"),
+	ck_assert_msg(has_heard(&heard, "rnl_memory_get(): device is 16; the pool has devices"),
 		      "%s", heard.text);
 	for (unsigned i = 0; i < 100; i++) {
-		must(rnl_device_alloc(pool, i % 2, 64 * (i + 1), &mem));
-		rnl_device_free(pool, mem);
+		must(rnl_memory_get(pool, i % 2, 64 * (i + 1), &mem, 0));
+		rnl_memory_put(pool, mem);
 	}
 	rnl_pool_destroy(pool);
 }
@@ -628,13 +628,14 @@ TEST(memory_of_another_device_is_not_freed)
 	attr.device = on_host() ? "host" : "cuda:0";
 	attr.nr_workers = 1;
 	must(rnl_pool_create(&first, &attr));
-	must(rnl_device_alloc(pool, 1, 64, &mem));
-	rnl_device_free(first, mem);
-	ck_assert_msg(has_heard(&heard, "no memory of this pool's devices"), "%s", heard.text);
-	rnl_device_free(pool, mem);
-	must(rnl_device_alloc(pool, 0, 64, &mem));
+	must(rnl_memory_get(pool, 1, 64, &mem, 0));
+	rnl_memory_put(first, mem);
+	ck_assert_msg(has_heard(&heard, "no memory of this pool, or put back already"), "%s",
+		      heard.text);
+	rnl_memory_put(pool, mem);
+	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	heard.text[0] = 0;
-	rnl_device_free(first, mem);
+	rnl_memory_put(first, mem);
 	ck_assert_str_eq(heard.text, "");
 	rnl_pool_destroy(first);
 	rnl_pool_destroy(pool);
@@ -692,13 +693,13 @@ TEST(barriers_join_devices, .loops = 2)
 
 	skip_if_alone(pool);
 	nr = (int)nr_devices_of(pool);
-	must(rnl_pinned_get(pool, 12 * BYTES, &pinned, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 12 * BYTES, &pinned, 0));
 	after.pinned = pinned;
 	after.mems = mems;
 	for (int i = 0; i < 12; i++) {
 		void *mem;
 
-		must(rnl_device_alloc(pool, (unsigned)(i % nr), BYTES, &mem));
+		must(rnl_memory_get(pool, (unsigned)(i % nr), BYTES, &mem, 0));
 		mems[i] = stages[i].mem = mem;
 	}
 	for (int round = 0; round < 10; round++) {
@@ -726,8 +727,8 @@ TEST(barriers_join_devices, .loops = 2)
 	}
 	rnl_thread_detach();
 	for (int i = 0; i < 12; i++)
-		rnl_device_free(pool, mems[i]);
-	rnl_pinned_put(pool, pinned);
+		rnl_memory_put(pool, mems[i]);
+	rnl_memory_put(pool, pinned);
 	rnl_pool_destroy(pool);
 }
 
@@ -815,7 +816,7 @@ TEST(a_device_that_fails_takes_the_others_along)
 		struct stage s = { .value = 1 };
 		void *mem;
 
-		must(rnl_device_alloc(pool, 1, BYTES, &mem));
+		must(rnl_memory_get(pool, 1, BYTES, &mem, 0));
 		s.mem = mem;
 		placed_job(&s.job, stage_fn, NULL, 1);
 		ck_assert_int_eq(submit_and_wait(pool, &s.job), -EIO);
@@ -941,7 +942,7 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	for (uint32_t i = 0; i < 8; i++) {
 		echoes[i].value = 77 * i;
-		must(rnl_request_init(&echoes[i].request));
+		must(rnl_job_init(&echoes[i].request.job, NULL));
 		must(rnl_batcher_reserve(batcher, &echoes[i].request, sizeof(uint32_t), 0));
 		memcpy(echoes[i].request.in, &echoes[i].value, sizeof(uint32_t));
 		must(rnl_request_commit(&echoes[i].request));
@@ -997,12 +998,12 @@ TEST(tracks_name_the_device, .setup = set_path, .teardown = remove_file)
 	attr.timing = RNL_TRACE_EVERY;
 	must(rnl_trace_start(pool, path, &attr));
 	for (int i = 0; i < 2; i++) {
-		must(rnl_device_alloc(pool, (unsigned)i, BYTES, &mem));
+		must(rnl_memory_get(pool, (unsigned)i, BYTES, &mem, 0));
 		stages[i].mem = mem;
 		stages[i].value = 1;
 		placed_job(&stages[i].job, stage_fn, NULL, i);
 		ck_assert_int_eq(submit_and_wait(pool, &stages[i].job), 0);
-		rnl_device_free(pool, mem);
+		rnl_memory_put(pool, mem);
 	}
 	must(rnl_trace_stop(pool));
 	text = text_of(path);

@@ -40,11 +40,11 @@ static void prepare(struct rnl_pool *pool, struct before *b)
 	b->attr.in_bytes = b->attr.slab_bytes = 64;
 	b->attr.nr_slabs = 2;
 	must(rnl_batcher_create(&b->batcher, pool, &b->attr));
-	must(rnl_request_init(&b->request));
+	must(rnl_job_init(&b->request.job, NULL));
 	must(rnl_batcher_reserve(b->batcher, &b->request, 64, 0));
 	for (unsigned i = 0; i < COUNT(mem); i++)
-		must(rnl_pinned_get(pool, 64, &mem[i], 0));
-	rnl_pinned_put(pool, mem[1]);
+		must(rnl_memory_get(pool, RNL_PINNED, 64, &mem[i], 0));
+	rnl_memory_put(pool, mem[1]);
 	b->array = mem[0];
 	must(rnl_thread_attach(pool));
 }
@@ -79,9 +79,9 @@ static void refused(struct rnl_pool *pool, const struct before *b)
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EIO);
 	submit_anew(&job);
 	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EIO);
-	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem, 0), -EIO);
-	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem, RNL_FOREVER), -EIO);
-	ck_assert_int_eq(rnl_device_alloc(pool, 0, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, 64, &mem, 0), -EIO);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, 64, &mem, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_memory_get(pool, 0, 64, &mem, 0), -EIO);
 	ck_assert_ptr_null(mem);
 	must(rnl_barrier_init(&barrier, pool));
 	map.fn = noop_chunk;
@@ -101,7 +101,7 @@ static void requests_refused(struct before *b)
 {
 	struct rnl_request request;
 
-	must(rnl_request_init(&request));
+	must(rnl_job_init(&request.job, NULL));
 	ck_assert_int_eq(rnl_batcher_reserve(b->batcher, &request, 64, 0), -EIO);
 	ck_assert_int_eq(rnl_batcher_reserve(b->batcher, &request, 64, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_request_commit(&b->request), -EIO);
@@ -139,7 +139,7 @@ TEST(every_call_says_that_the_device_has_failed)
 	ck_assert_uint_eq(stats.queued + stats.in_flight, 0);
 	ck_assert_uint_eq(stats.nr_workers, 2);
 	requests_refused(&before);
-	rnl_pinned_put(pool, before.array);
+	rnl_memory_put(pool, before.array);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	must(rnl_pool_close(pool));
 	rnl_pool_destroy(pool);
@@ -166,7 +166,7 @@ TEST(a_barrier_has_the_result_of_its_job_that_failed_by_itself)
 	if (!test_fake())
 		test_skip("a_barrier_has...: the double of the CUDA runtime fails on demand");
 	pool = pool_of(1);
-	must(rnl_device_alloc(pool, 0, 64, &filled));
+	must(rnl_memory_get(pool, 0, 64, &filled, 0));
 	must(rnl_barrier_init(&barrier, pool));
 	job_in(&barrier, &job, fails_first_fn, NULL);
 	must(rnl_submit(pool, &job));

@@ -57,7 +57,8 @@ static bool use_threads(struct rnl_pool *pool, int nr_workers)
 	struct rnl_job job;
 	void *mem;
 
-	if (rnl_device_alloc(pool, 0, (size_t)(nr_workers + 1) * 64, &mem) || rnl_thread_attach(pool))
+	if (rnl_memory_get(pool, 0, (size_t)(nr_workers + 1) * 64, &mem, 0) ||
+	    rnl_thread_attach(pool))
 		return false;
 	for (uint64_t key = 0; seen != (1u << nr_workers) - 1; key++) {
 		if (rnl_job_init(&job, index_fn) || submit_by_key(pool, &job, key) ||
@@ -72,7 +73,7 @@ static bool use_threads(struct rnl_pool *pool, int nr_workers)
 	}
 	if (rnl_fill((char *)mem + nr_workers * 64, 0, 64) || rnl_stream_wait(RNL_FOREVER))
 		return false;
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	return true;
 }
 
@@ -123,8 +124,8 @@ static void parents_setup(struct parents *p)
 	submit_in(p->pool, &p->barrier, &p->running, gated_fn, &p->gate);
 	gate_await(&p->gate, 1);
 	job_of(&p->fresh, noop_fn, NULL);
-	must(rnl_pinned_get(p->pool, 64, &p->pinned, 0));
-	must(rnl_device_alloc(p->pool, 0, 64, &p->on_device));
+	must(rnl_memory_get(p->pool, RNL_PINNED, 64, &p->pinned, 0));
+	must(rnl_memory_get(p->pool, 0, 64, &p->on_device, 0));
 }
 
 static void parents_goes_on(struct parents *p)
@@ -138,8 +139,8 @@ static void parents_goes_on(struct parents *p)
 	must(rnl_stream_wait(RNL_FOREVER));
 	ck_assert_bytes(p->pinned, 64, 1);
 	rnl_thread_detach();
-	rnl_pinned_put(p->pool, p->pinned);
-	rnl_device_free(p->pool, p->on_device);
+	rnl_memory_put(p->pool, p->pinned);
+	rnl_memory_put(p->pool, p->on_device);
 	rnl_pool_destroy(p->pool);
 }
 
@@ -153,7 +154,7 @@ static void check_all_owner_dead(struct parents *p)
 
 	CHILD_ASSERT(rnl_pool_close(p->pool) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_drain(p->pool, RNL_FOREVER) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_pool_device(p->pool, 0, &info) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_device_describe(p->pool, NULL, 0, &info) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_read_stats(p->pool, RNL_ALL_WORKERS, &stats) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit(p->pool, &p->fresh) == -EOWNERDEAD);
 	CHILD_ASSERT(submit_by_key(p->pool, &p->fresh, 1) == -EOWNERDEAD);
@@ -174,11 +175,11 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(launch_store(NULL, NULL, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_stream_wait(RNL_FOREVER) == -EOWNERDEAD);
 	mem = p;
-	CHILD_ASSERT(rnl_pinned_get(p->pool, 64, &mem, 0) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_device_alloc(p->pool, 0, 64, &mem) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_memory_get(p->pool, RNL_PINNED, 64, &mem, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_memory_get(p->pool, 0, 64, &mem, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(mem == p);
-	rnl_pinned_put(p->pool, p->pinned);
-	rnl_device_free(p->pool, p->on_device);
+	rnl_memory_put(p->pool, p->pinned);
+	rnl_memory_put(p->pool, p->on_device);
 	rnl_thread_detach();
 	rnl_pool_destroy(p->pool);
 }
@@ -314,7 +315,7 @@ TEST(a_process_that_exits_under_load_does_it_cleanly)
 			attr.nr_workers = WORKERS;
 			attr.device = test_device();
 			CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
-			CHILD_ASSERT(!rnl_device_alloc(pool, 0, (WORKERS + 1) * 64, &mem));
+			CHILD_ASSERT(!rnl_memory_get(pool, 0, (WORKERS + 1) * 64, &mem, 0));
 			CHILD_ASSERT(!rnl_thread_attach(pool));
 			for (int i = 0; i < NR; i++) {
 				CHILD_ASSERT(!rnl_job_init(&jobs[i], fill_own_fn));

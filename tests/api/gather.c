@@ -247,9 +247,9 @@ static void begin(int (*fn)(struct rnl_job *job))
 	void *mem;
 
 	all.pool = pool_of(1, .in_flight_ns = UINT64_MAX, .stream = all.stream);
-	must(rnl_device_alloc(all.pool, 0, (size_t)JOBS * 2 * BYTES, &mem));
+	must(rnl_memory_get(all.pool, 0, (size_t)JOBS * 2 * BYTES, &mem, 0));
 	all.device = mem;
-	must(rnl_pinned_get(all.pool, (size_t)JOBS * 2 * BYTES, &mem, 0));
+	must(rnl_memory_get(all.pool, RNL_PINNED, (size_t)JOBS * 2 * BYTES, &mem, 0));
 	all.pinned = mem;
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct program *p = &all.programs[i];
@@ -279,8 +279,8 @@ static void begin(int (*fn)(struct rnl_job *job))
 
 static void end(void)
 {
-	rnl_pinned_put(all.pool, all.pinned);
-	rnl_device_free(all.pool, all.device);
+	rnl_memory_put(all.pool, all.pinned);
+	rnl_memory_put(all.pool, all.device);
 	rnl_pool_destroy(all.pool);
 	all.stream = RNL_STREAM_PER_THREAD;
 }

@@ -26,10 +26,10 @@ static void ground_init(struct ground *g, struct rnl_pool *pool)
 {
 	void *mem[4];
 
-	must(rnl_pinned_get(pool, BYTES, &mem[0], 0));
-	must(rnl_pinned_get(pool, BYTES, &mem[1], 0));
-	must(rnl_device_alloc(pool, 0, BYTES, &mem[2]));
-	must(rnl_device_alloc(pool, 0, BYTES, &mem[3]));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem[0], 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem[1], 0));
+	must(rnl_memory_get(pool, 0, BYTES, &mem[2], 0));
+	must(rnl_memory_get(pool, 0, BYTES, &mem[3], 0));
 	*g = (struct ground){ mem[0], mem[1], mem[2], mem[3], 0 };
 	for (unsigned i = 0; i < BYTES; i++) {
 		g->in[i] = (unsigned char)(i * 7 + 1);
@@ -39,10 +39,10 @@ static void ground_init(struct ground *g, struct rnl_pool *pool)
 
 static void ground_fini(struct ground *g, struct rnl_pool *pool)
 {
-	rnl_pinned_put(pool, g->in);
-	rnl_pinned_put(pool, g->out);
-	rnl_device_free(pool, g->device);
-	rnl_device_free(pool, g->other);
+	rnl_memory_put(pool, g->in);
+	rnl_memory_put(pool, g->out);
+	rnl_memory_put(pool, g->device);
+	rnl_memory_put(pool, g->other);
 }
 
 #define JOB(name) \
@@ -109,19 +109,19 @@ END
 JOB(makes_device_memory)
 	struct rnl_pool *pool = job->pool;
 	void *mem;
-	int ret = rnl_device_alloc(pool, 0, 4096, &mem);
+	int ret = rnl_memory_get(pool, 0, 4096, &mem, 0);
 
 	if (!ret)
-		rnl_device_free(pool, mem);
+		rnl_memory_put(pool, mem);
 	return ret;
 END
 JOB(gets_a_buffer)
 	struct rnl_pool *pool = job->pool;
 	void *buf;
-	int ret = rnl_pinned_get(pool, 64, &buf, 0);
+	int ret = rnl_memory_get(pool, RNL_PINNED, 64, &buf, 0);
 
 	if (!ret)
-		rnl_pinned_put(pool, buf);
+		rnl_memory_put(pool, buf);
 	return ret ? ret : rnl_copy(g->out + 1408, g->in, 8);
 END
 JOB(asks_for_its_stream)
@@ -252,10 +252,10 @@ END
 BAD_JOB(bad_locks_memory)
 	struct rnl_pool *pool = job->pool;
 	void *buf;
-	int ret = rnl_pinned_get(pool, 16 << 20, &buf, 0);
+	int ret = rnl_memory_get(pool, RNL_PINNED, 16 << 20, &buf, 0);
 
 	if (!ret)
-		rnl_pinned_put(pool, buf);
+		rnl_memory_put(pool, buf);
 	return ret ? ret : rnl_fill(b->ground.out, 2, 64);
 END
 BAD_JOB(bad_uses_legacy)

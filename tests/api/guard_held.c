@@ -64,7 +64,7 @@ TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s
 	if (on_host())
 		test_skip("who_is_cancelled...: the host device has nothing to watch");
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
-	must(rnl_pinned_get(pool, 128, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 128, &mem, 0));
 	w.mem = mem;
 	job_of(&w.job, wait_and_fill, NULL);
 	must(rnl_submit(pool, &w.job));
@@ -81,7 +81,7 @@ TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s
 	ck_assert_double_lt(seconds_now() - start, seconds_allowed(5));
 	gate_open(&w.gate);
 	ck_assert_int_eq(result_of(&w.job), 3);
-	rnl_pinned_put(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -95,7 +95,7 @@ TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 	if (on_host())
 		test_skip("what_another_has_spoilt...: the host device has no legacy stream");
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
-	must(rnl_pinned_get(pool, 128, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 128, &mem, 0));
 	w.mem = mem;
 	memset(mem, 0, 128);
 	job_of(&w.job, wait_and_fill, NULL);
@@ -118,7 +118,7 @@ TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 	ck_assert_uint_eq(w.nr_calls, 10);
 	ck_assert_uint_eq(said.nr, 0);
 	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
-	rnl_pinned_put(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -160,14 +160,14 @@ TEST(what_the_first_call_launched_was_not_done)
 
 	skip_on_cuda("its kernel is the host device's");
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
-	must(rnl_device_alloc(pool, 0, 64, &adding.mem));
+	must(rnl_memory_get(pool, 0, 64, &adding.mem, 0));
 	ck_assert_int_eq(run_job(pool, add_and_copy_pageable, &adding), 0);
 	ck_assert_uint_eq(adding.nr_calls, 2);
 	ck_assert_int_eq(adding.word, 1);
 	ck_assert_int_eq(run_job(pool, add_and_copy_pageable, &adding), 0);
 	ck_assert_uint_eq(adding.nr_calls, 3);
 	ck_assert_int_eq(adding.word, 2);
-	rnl_device_free(pool, adding.mem);
+	rnl_memory_put(pool, adding.mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -204,7 +204,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_runs_unwatched)
 
 	skip_unless_host();
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
-	must(rnl_device_alloc(pool, 0, 64, &owing.mem));
+	must(rnl_memory_get(pool, 0, 64, &owing.mem, 0));
 	job_of(&holds, hold_and_copy_out, &owing);
 	job_of(&opens, open_fn, &owing);
 	must(rnl_submit(pool, &holds));
@@ -214,7 +214,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_runs_unwatched)
 	ck_assert_bytes(owing.pageable, sizeof(owing.pageable), 7);
 	ck_assert_uint_eq(figures_of(pool).guard.postponed, 1);
 	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
-	rnl_device_free(pool, owing.mem);
+	rnl_memory_put(pool, owing.mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -237,7 +237,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 		test_skip("behind_a_copy...: the host device makes no capture");
 	pool = pool_of(1, .guard = _i ? RNL_GUARD_REPORT : RNL_GUARD_OFF, .log = count_replay_line,
 		       .log_arg = (void *)&told);
-	must(rnl_device_alloc(pool, 0, 64, &owing.mem));
+	must(rnl_memory_get(pool, 0, 64, &owing.mem, 0));
 	/* The guard knows both functions then. */
 	ck_assert_int_eq(run_job(pool, open_fn, &owing), 4);
 	ck_assert_int_eq(run_job(pool, hold_and_copy_out, &owing), 0);
@@ -259,7 +259,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 	for (int run = 0; run < 8; run++)
 		ck_assert_int_eq(submit_and_wait(pool, &opens), 4);
 	ck_assert_uint_eq(told, 1);
-	rnl_device_free(pool, owing.mem);
+	rnl_memory_put(pool, owing.mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -289,11 +289,11 @@ TEST(a_function_that_has_no_file_is_named_by_its_address)
 	memcpy(code + 2, &to, sizeof(to));
 	memcpy(page, code, sizeof(code));
 	ck_assert_int_eq(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
-	must(rnl_device_alloc(pool, 0, 64, &mem));
+	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	ck_assert_int_eq(run_job(pool, (int (*)(struct rnl_job *))(uintptr_t)page, mem), 0);
 	snprintf(name, sizeof(name), "the function at %p", page);
 	ck_assert_msg(has_said(&said, name, "pageable"), "said: %s", said.lines[0]);
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 	munmap(page, 4096);
 #else

@@ -46,7 +46,7 @@ static unsigned char *pinned_of(struct rnl_pool *pool, size_t bytes)
 {
 	void *mem;
 
-	must(rnl_pinned_get(pool, bytes, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, bytes, &mem, 0));
 	memset(mem, 0, bytes);
 	return mem;
 }
@@ -177,7 +177,7 @@ static bool legacy_calls_go_on(void)
 	double seconds = 0.0005, longest = 0;
 	struct call call;
 
-	must(rnl_device_alloc(pool, 0, 64, &legacy.mem));
+	must(rnl_memory_get(pool, 0, 64, &legacy.mem, 0));
 	ck_assert_int_eq(run_job(pool, legacy_fn, &legacy), 0);
 	ck_assert_uint_eq(findings_of(pool), 1);
 	call_start(&call, submit_legacy, &legacy);
@@ -198,7 +198,7 @@ static bool legacy_calls_go_on(void)
 		ck_assert_uint_eq(findings_of(pool), 1);
 		ck_assert_uint_ge(figures_of(pool).guard.functions, 100);
 	}
-	rnl_device_free(pool, legacy.mem);
+	rnl_memory_put(pool, legacy.mem);
 	rnl_pool_destroy(pool);
 	return longest <= 0.1;
 }
@@ -367,7 +367,7 @@ TEST(a_batchers_function_is_watched_and_its_requests_come_out)
 	attr.in_bytes = attr.out_bytes = 64;
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	for (unsigned i = 0; i < 10; i++) {
-		must(rnl_request_init(&request));
+		must(rnl_job_init(&request.job, NULL));
 		must(rnl_batcher_reserve(batcher, &request, 64, 0));
 		memset(request.in, (int)i + 1, 64);
 		must(rnl_request_commit(&request));

@@ -67,20 +67,20 @@ static void describe(void)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-	must(rnl_device_describe(state.device, &info));
+	must(rnl_device_describe(NULL, state.device, 0, &info));
 }
 
 static void describe_none(void)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-	ck_assert_int_eq(rnl_device_describe("cuda:9", &info), -ENODEV);
+	ck_assert_int_eq(rnl_device_describe(NULL, "cuda:9", 0, &info), -ENODEV);
 }
 
 static void get_memory(void)
 {
-	must(rnl_device_alloc(state.pool, 0, BYTES, &state.device_mem));
-	must(rnl_pinned_get(state.pool, 8 << 20, &state.pinned, 0));
+	must(rnl_memory_get(state.pool, 0, BYTES, &state.device_mem, 0));
+	must(rnl_memory_get(state.pool, RNL_PINNED, 8 << 20, &state.pinned, 0));
 }
 
 static void run_one(void)
@@ -137,13 +137,13 @@ static void attach(void)
 
 static void put_memory(void)
 {
-	rnl_pinned_put(state.pool, state.pinned);
-	rnl_device_free(state.pool, state.device_mem);
+	rnl_memory_put(state.pool, state.pinned);
+	rnl_memory_put(state.pool, state.device_mem);
 }
 
 static void free_strange(void)
 {
-	rnl_device_free(state.pool, pageable);
+	rnl_memory_put(state.pool, pageable);
 }
 
 static void destroy(void)

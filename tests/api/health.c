@@ -52,7 +52,7 @@ TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 	usleep((useconds_t)(longer * 1e6));	/* idle for longer than a job may take */
 	check_ok(pool);
 	/* Busy for a long time, with many jobs. */
-	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
+	must(rnl_memory_get(pool, 0, 2 * 64, &mem, 0));
 	for (end = seconds_now() + longer; seconds_now() < end;) {
 		struct rnl_job jobs[20];
 
@@ -63,7 +63,7 @@ TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 			ck_assert_int_eq(result_of(&jobs[i]), 0);
 	}
 	check_ok(pool);
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 

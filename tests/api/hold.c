@@ -1073,7 +1073,7 @@ TEST(what_a_watched_call_took_ends_if_the_function_is_called_again)
 	struct twice t = { .calls = 0 };
 	unsigned calls;
 
-	must(rnl_device_alloc(pool, 0, sizeof(from), &t.to));
+	must(rnl_memory_get(pool, 0, sizeof(from), &t.to, 0));
 	job_of(&t.job, copy_pageable_fn, NULL);
 	must(rnl_submit(pool, &t.job));
 	ck_eventually(figures_of(pool).held == 1);
@@ -1082,7 +1082,7 @@ TEST(what_a_watched_call_took_ends_if_the_function_is_called_again)
 		ck_assert_int_eq(rnl_hold_release(&t.holds[0], -EPROTO), -ESTALE);
 	must(rnl_hold_release(&t.holds[calls - 1], 0));
 	ck_assert_int_eq(result_of(&t.job), 0);
-	rnl_device_free(pool, t.to);
+	rnl_memory_put(pool, t.to);
 	rnl_pool_destroy(pool);
 }
 

@@ -253,7 +253,7 @@ TEST(the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns)
 	struct rnl_pool *pool = pool_of(2);
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
+	must(rnl_memory_get(pool, 0, 2 * 64, &mem, 0));
 	for (int i = 0; i < nr; i++) {
 		struct rnl_job *job = malloc(sizeof(*job));
 
@@ -267,7 +267,7 @@ TEST(the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns)
 		end_of(job, sizeof(*job));
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 

@@ -56,9 +56,9 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 	unsigned char *from, *to;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, NR * BYTES, &mem));
+	must(rnl_memory_get(pool, 0, NR * BYTES, &mem, 0));
 	from = mem;
-	must(rnl_pinned_get(pool, NR * BYTES, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, NR * BYTES, &mem, 0));
 	to = mem;
 	for (int round = 0; round < 3; round++) {
 		must(rnl_thread_attach(pool));
@@ -80,8 +80,8 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	}
 	rnl_thread_detach();
-	rnl_device_free(pool, from);
-	rnl_pinned_put(pool, to);
+	rnl_memory_put(pool, from);
+	rnl_memory_put(pool, to);
 	rnl_pool_destroy(pool);
 }
 
@@ -473,8 +473,8 @@ TEST(a_worker_of_another_pool_joins)
 	unsigned char *to;
 	void *from, *mem;
 
-	must(rnl_device_alloc(pool, 0, BYTES, &from));
-	must(rnl_pinned_get(other, BYTES, &mem, 0));
+	must(rnl_memory_get(pool, 0, BYTES, &from, 0));
+	must(rnl_memory_get(other, RNL_PINNED, BYTES, &mem, 0));
 	to = mem;
 	must(rnl_barrier_init(&barrier, pool));
 	submit_in(pool, &barrier, &held, gated_fn, &gate);
@@ -488,8 +488,8 @@ TEST(a_worker_of_another_pool_joins)
 	ck_assert_int_eq(result_of(&joining.job), 0);
 	ck_assert_bytes(to, BYTES, 9);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	rnl_device_free(pool, from);
-	rnl_pinned_put(other, to);
+	rnl_memory_put(pool, from);
+	rnl_memory_put(other, to);
 	rnl_pool_destroy(other);
 	rnl_pool_destroy(pool);
 }

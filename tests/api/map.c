@@ -342,7 +342,7 @@ TEST(a_gpu_alone_gets_few_jobs)
 	struct task t = { .in = PINNED, .out = PINNED, .nr = 5 * 2048 - 7, .chunk = 2048,
 			  .in_bytes = 4096, .out_bytes = 4096, .reports = true };
 
-	must(rnl_pool_device(pool, 0, &info));
+	must(rnl_device_describe(pool, NULL, 0, &info));
 	task_run(&t, pool);
 	ck_assert_uint_eq(t.report.nr_jobs, info.cuda ? 4 : 5);
 	rnl_pool_destroy(pool);
@@ -481,11 +481,11 @@ TEST(what_makes_no_sense_is_refused)
 	refused((map.out = t.from, map.out_bytes = 3), -EINVAL);
 	refused((map.out = t.from, map.out_bytes = 5), -EINVAL);
 
-	must(rnl_device_alloc(pool, 0, 400, &device));
+	must(rnl_memory_get(pool, 0, 400, &device, 0));
 	refused(map.in = device, -EINVAL);
 	refused(map.out = device, -EINVAL);
 	refused((map.in = map.out = device), -EINVAL);
-	rnl_device_free(pool, device);
+	rnl_memory_put(pool, device);
 
 	refused(map.size = 0, -EINVAL);
 	refused(map.size = 8, -EINVAL);

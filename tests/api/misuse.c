@@ -27,13 +27,12 @@ TEST(null_is_refused_by_every_function)
 	job_of(&job, noop_fn, NULL);
 	must(rnl_barrier_init(&barrier, pool));
 
-	ck_assert_int_eq(rnl_device_describe("host", NULL), -EINVAL);
+	ck_assert_int_eq(rnl_device_describe(NULL, "host", 0, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_pool_create(NULL, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_pool_close(NULL), -EINVAL);
 	ck_assert_int_eq(rnl_pool_drain(NULL, 0), -EINVAL);
 	rnl_pool_destroy(NULL);
-	ck_assert_int_eq(rnl_pool_device(NULL, 0, &info), -EINVAL);
-	ck_assert_int_eq(rnl_pool_device(pool, 0, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_device_describe(pool, NULL, 0, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_pool_read_stats(NULL, RNL_ALL_WORKERS, &stats), -EINVAL);
 	ck_assert_int_eq(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, NULL), -EINVAL);
 
@@ -59,14 +58,10 @@ TEST(null_is_refused_by_every_function)
 	ck_assert_int_eq(rnl_barrier_join(NULL), -EINVAL);
 
 	ck_assert_int_eq(rnl_thread_attach(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get(NULL, 1, &mem, 0), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get(pool, 1, NULL, 0), -EINVAL);
-	rnl_pinned_put(NULL, NULL);
-	rnl_pinned_put(pool, NULL);
-	ck_assert_int_eq(rnl_device_alloc(NULL, 0, 1, &mem), -EINVAL);
-	ck_assert_int_eq(rnl_device_alloc(pool, 0, 1, NULL), -EINVAL);
-	rnl_device_free(NULL, NULL);
-	rnl_device_free(pool, NULL);
+	ck_assert_int_eq(rnl_memory_get(NULL, RNL_PINNED, 1, &mem, 0), -EINVAL);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, 1, NULL, 0), -EINVAL);
+	rnl_memory_put(NULL, NULL);
+	rnl_memory_put(pool, NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -288,9 +283,9 @@ static int ask(struct rnl_pool *pool, int which, union sized *out)
 {
 	switch (which) {
 	case 0:
-		return rnl_device_describe(test_device(), &out->info);
+		return rnl_device_describe(NULL, test_device(), 0, &out->info);
 	case 1:
-		return rnl_pool_device(pool, 0, &out->info);
+		return rnl_device_describe(pool, NULL, 0, &out->info);
 	default:
 		return rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &out->stats);
 	}

@@ -381,7 +381,7 @@ TEST(a_pool_that_runs_jobs_allocates_nothing, .not_simulated = ITS_OWN)
 		test_skip("a_pool_that_runs_jobs_allocates_nothing: CUDA's driver is not ours");
 	pool = pool_of(2);
 	must(rnl_cq_create(&cq));
-	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
+	must(rnl_memory_get(pool, 0, 2 * 64, &mem, 0));
 	for (int way = 0; way < WAYS; way++) {
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < BATCH; i++) {
@@ -406,7 +406,7 @@ TEST(a_pool_that_runs_jobs_allocates_nothing, .not_simulated = ITS_OWN)
 		       ways[way], used);
 		ck_assert_uint_eq(used, 0);
 	}
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 	rnl_cq_destroy(cq);
 }
@@ -452,7 +452,7 @@ TEST(requests_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 	attr.slab_bytes = 64 * 50;
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	for (int i = 0; i < REQUESTS; i++)
-		must(rnl_request_init(&requests[i]));
+		must(rnl_job_init(&requests[i].job, NULL));
 	for (int round = 0; round < rounds; round++) {
 		count_from(&from);
 		nr_sent += send_some(batcher, requests);

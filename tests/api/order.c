@@ -316,7 +316,7 @@ TEST(an_order_is_not_read_behind_its_end)
 	void *mem;
 
 	ck_assert(order != MAP_FAILED);
-	must(rnl_device_alloc(pool, 0, 64, &mem));
+	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	must(rnl_order_init(order, pool, 7));
 	hold_workers(pool, &gate, &plug, 1);
 	for (int i = 0; i < NR; i++) {
@@ -333,6 +333,6 @@ TEST(an_order_is_not_read_behind_its_end)
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }

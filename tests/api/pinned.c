@@ -14,7 +14,7 @@ static unsigned nr, nr_said;
 static void hear(void *arg, enum rnl_log_level level, const char *msg)
 {
 	(void)arg;
-	nr_said += level == RNL_LOG_ERROR && strstr(msg, "rnl_pinned_put(");
+	nr_said += level == RNL_LOG_ERROR && strstr(msg, "rnl_memory_put(");
 }
 
 /* A pool all of whose buffers are taken. */
@@ -25,7 +25,7 @@ static void setup(void)
 	nr_said = 0;
 	pool = pool_of(1, .pinned_max = 2u << 20, .log = hear);
 	for (nr = 0; nr < MOST && !ret; nr += !ret)
-		ret = rnl_pinned_get(pool, BYTES, &buffers[nr], 0);
+		ret = rnl_memory_get(pool, RNL_PINNED, BYTES, &buffers[nr], 0);
 	ck_assert_int_eq(ret, -ENOMEM);
 	ck_assert_uint_ge(nr, 2);
 }
@@ -33,7 +33,7 @@ static void setup(void)
 static void teardown(void)
 {
 	while (nr)
-		rnl_pinned_put(pool, buffers[--nr]);
+		rnl_memory_put(pool, buffers[--nr]);
 	rnl_pool_destroy(pool);
 }
 
@@ -41,19 +41,19 @@ TEST(what_makes_no_sense_is_refused, .setup = setup, .teardown = teardown)
 {
 	void *buf = &nr;
 
-	ck_assert_int_eq(rnl_pinned_get(pool, 0, &buf, 0), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get(pool, 1, NULL, 0), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get(NULL, 1, &buf, 0), -EINVAL);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, 0, &buf, 0), -EINVAL);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, 1, NULL, 0), -EINVAL);
+	ck_assert_int_eq(rnl_memory_get(NULL, RNL_PINNED, 1, &buf, 0), -EINVAL);
 	/* More than the pool's bound. */
-	ck_assert_int_eq(rnl_pinned_get(pool, 3u << 20, &buf, RNL_FOREVER), -ENOMEM);
-	ck_assert_int_eq(rnl_pinned_get(pool, SIZE_MAX, &buf, 0), -ENOMEM);
-	ck_assert_int_eq(rnl_device_alloc(pool, 0, SIZE_MAX, &buf), -ENOMEM);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, 3u << 20, &buf, RNL_FOREVER), -ENOMEM);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, SIZE_MAX, &buf, 0), -ENOMEM);
+	ck_assert_int_eq(rnl_memory_get(pool, 0, SIZE_MAX, &buf, 0), -ENOMEM);
 	ck_assert_ptr_eq(buf, &nr);
 }
 
 static int get_waiting(void *arg)
 {
-	return rnl_pinned_get(pool, BYTES, arg, RNL_FOREVER);
+	return rnl_memory_get(pool, RNL_PINNED, BYTES, arg, RNL_FOREVER);
 }
 
 TEST(who_waits_gets_what_is_put_back, .setup = setup, .teardown = teardown)
@@ -61,12 +61,12 @@ TEST(who_waits_gets_what_is_put_back, .setup = setup, .teardown = teardown)
 	struct call call;
 	void *buf = NULL;
 
-	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf, 0), -ENOMEM);
-	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf, MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, BYTES, &buf, 0), -ENOMEM);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, BYTES, &buf, MS), -ETIMEDOUT);
 	ck_assert_ptr_null(buf);
 	call_start(&call, get_waiting, &buf);
 	ck_waits(call.tid);
-	rnl_pinned_put(pool, buffers[--nr]);
+	rnl_memory_put(pool, buffers[--nr]);
 	ck_assert_int_eq(call_end(&call), 0);
 	ck_assert_ptr_eq(buf, buffers[nr]);
 	nr++;
@@ -74,7 +74,7 @@ TEST(who_waits_gets_what_is_put_back, .setup = setup, .teardown = teardown)
 
 static int get_fn(struct rnl_job *job)
 {
-	return rnl_pinned_get(pool, BYTES, job->user, RNL_FOREVER);
+	return rnl_memory_get(pool, RNL_PINNED, BYTES, job->user, RNL_FOREVER);
 }
 
 /* A job behind this one might be the one that puts a buffer back. */
@@ -86,7 +86,7 @@ TEST(a_worker_does_not_wait, .setup = setup, .teardown = teardown)
 	submit_job(pool, &job, get_fn, &buf);
 	ck_assert_int_eq(result_of(&job), -ENOMEM);
 	ck_assert_ptr_null(buf);
-	rnl_pinned_put(pool, buffers[--nr]);
+	rnl_memory_put(pool, buffers[--nr]);
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	ck_assert_ptr_eq(buf, buffers[nr]);
 	nr++;
@@ -97,12 +97,12 @@ TEST(a_buffer_is_put_back_by_who_does_not_know_its_pool, .setup = setup, .teardo
 	static _Alignas(4096) char other[4096];
 	void *one = buffers[--nr];
 
-	rnl_pinned_put(NULL, one);
-	must(rnl_pinned_get(pool, BYTES, &buffers[nr++], 0));
+	rnl_memory_put(NULL, one);
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &buffers[nr++], 0));
 	ck_assert_ptr_eq(buffers[nr - 1], one);
 	rnl_set_log(hear, NULL);
-	rnl_pinned_put(NULL, other + 64);
-	rnl_pinned_put(NULL, other + 65);
+	rnl_memory_put(NULL, other + 64);
+	rnl_memory_put(NULL, other + 65);
 	rnl_set_log(NULL, NULL);
 	ck_assert_uint_eq(nr_said, 2);
 	ck_assert_bytes((unsigned char *)other, sizeof(other), 0);
@@ -114,28 +114,28 @@ TEST(what_is_none_is_left_alone_and_logged, .setup = setup, .teardown = teardown
 	void *buf = NULL, *one;
 	char before[64];
 
-	rnl_pinned_put(pool, NULL);
+	rnl_memory_put(pool, NULL);
 	ck_assert_uint_eq(nr_said, 0);
-	rnl_pinned_put(pool, other);
-	rnl_pinned_put(pool, other + 1);
-	rnl_pinned_put(pool, (char *)buffers[0] + 4096);
+	rnl_memory_put(pool, other);
+	rnl_memory_put(pool, other + 1);
+	rnl_memory_put(pool, (char *)buffers[0] + 4096);
 	ck_assert_uint_eq(nr_said, 3);
 	ck_assert_bytes((unsigned char *)other, sizeof(other), 0);
 	/* A put of a buffer with a damaged header is refused until the header is right again. */
 	memcpy(before, (char *)buffers[0] - 64, 64);
 	memset((char *)buffers[0] - 64, 0xee, 64);
-	rnl_pinned_put(pool, buffers[0]);
+	rnl_memory_put(pool, buffers[0]);
 	ck_assert_uint_eq(nr_said, 4);
-	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf, 0), -ENOMEM);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, BYTES, &buf, 0), -ENOMEM);
 	memcpy((char *)buffers[0] - 64, before, 64);
 	/* The second put is refused, so the buffer is not given twice. */
 	one = buffers[--nr];
-	rnl_pinned_put(pool, one);
-	rnl_pinned_put(pool, one);
+	rnl_memory_put(pool, one);
+	rnl_memory_put(pool, one);
 	ck_assert_uint_eq(nr_said, 5);
-	must(rnl_pinned_get(pool, BYTES, &buffers[nr++], 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &buffers[nr++], 0));
 	ck_assert_ptr_eq(buffers[nr - 1], one);
-	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf, 0), -ENOMEM);
+	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, BYTES, &buf, 0), -ENOMEM);
 }
 
 TEST(more_in_advance_than_there_is_is_refused, .loops = 2)

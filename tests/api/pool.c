@@ -129,15 +129,15 @@ TEST(device_names_are_taken_or_refused)
 	for (unsigned i = 0; i < COUNT(unknown); i++) {
 		attr.device = unknown[i];
 		ck_assert_msg(create(attr) == -EINVAL, "\"%s\"", unknown[i]);
-		ck_assert_int_eq(rnl_device_describe(unknown[i], &info), -EINVAL);
+		ck_assert_int_eq(rnl_device_describe(NULL, unknown[i], 0, &info), -EINVAL);
 	}
 	attr.device = "cuda:99";
 	ck_assert_int_eq(create(attr), -ENODEV);
-	ck_assert_int_eq(rnl_device_describe("cuda:99", &info), -ENODEV);
+	ck_assert_int_eq(rnl_device_describe(NULL, "cuda:99", 0, &info), -ENODEV);
 	for (unsigned i = 0; i < COUNT(known); i++) {
 		attr.device = known[i];
 		ck_assert_int_eq(create(attr), 0);
-		must(rnl_device_describe(known[i], &info));
+		must(rnl_device_describe(NULL, known[i], 0, &info));
 	}
 	ck_assert_str_eq(info.name, "host");
 }
@@ -170,8 +170,8 @@ TEST(a_pool_tells_of_its_device)
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_device_info of_pool = RNL_DEVICE_INFO_INIT, by_name = RNL_DEVICE_INFO_INIT;
 
-	must(rnl_pool_device(pool, 0, &of_pool));
-	must(rnl_device_describe(test_device(), &by_name));
+	must(rnl_device_describe(pool, NULL, 0, &of_pool));
+	must(rnl_device_describe(NULL, test_device(), 0, &by_name));
 	ck_assert_mem_eq(&of_pool, &by_name, sizeof(of_pool));
 	ck_assert_uint_eq(of_pool.cuda, !on_host());
 	ck_assert_uint_gt(of_pool.memory_bytes, 0);

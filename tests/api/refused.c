@@ -11,10 +11,10 @@
  * Refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_pool_destroy rnl_cq_destroy
  * rnl_order_fini rnl_thread_detach rnl_clock rnl_stream rnl_worker
  * rnl__cuda_unit_remove
- * In api/pinned and api/devices: rnl_pinned_put rnl_device_free
+ * In api/pinned and api/devices: rnl_memory_put
  * In api/log: rnl_map_start rnl_trace_start
  * In api/batch_errors and api/log: rnl_batcher_create rnl_batcher_destroy rnl_batcher_read_stats
- * rnl_batcher_reserve rnl_request_init rnl_request_commit rnl_request_release
+ * rnl_batcher_reserve rnl_request_commit rnl_request_release
  */
 #include <limits.h>
 #include <runnel/device.h>
@@ -90,7 +90,6 @@ TEST(a_call_without_its_pool_is_logged)
 	refused(rnl_pool_cancel(NULL), -EINVAL, "rnl_pool_cancel(): pool is NULL");
 	refused(rnl_pool_drain(NULL, 0), -EINVAL, "rnl_pool_drain(): pool is NULL");
 	refused(rnl_pool_stop(NULL, 0), -EINVAL, "rnl_pool_stop(): pool is NULL");
-	refused(rnl_pool_device(NULL, 0, &info), -EINVAL, "rnl_pool_device(): pool is NULL");
 	refused(rnl_pool_read_stats(NULL, RNL_ALL_WORKERS, &stats), -EINVAL,
 		"rnl_pool_read_stats(): pool is NULL");
 	refused(rnl_pool_stats_text(NULL, NULL, NULL, 0), -EINVAL,
@@ -100,8 +99,8 @@ TEST(a_call_without_its_pool_is_logged)
 	refused(rnl_barrier_init(&barrier, NULL), -EINVAL, "rnl_barrier_init(): pool is NULL");
 	refused(rnl_order_init(&order, NULL, 1), -EINVAL, "rnl_order_init(): pool is NULL");
 	refused(rnl_thread_attach(NULL), -EINVAL, "rnl_thread_attach(): pool is NULL");
-	refused(rnl_pinned_get(NULL, 1, &mem, 0), -EINVAL, "rnl_pinned_get(): pool is NULL");
-	refused(rnl_device_alloc(NULL, 0, 1, &mem), -EINVAL, "rnl_device_alloc(): pool is NULL");
+	refused(rnl_memory_get(NULL, RNL_PINNED, 1, &mem, 0), -EINVAL,
+		"rnl_memory_get(): pool is NULL");
 	end_hearing(pool);
 }
 
@@ -114,10 +113,10 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	struct rnl_health health = { 0 };
 	struct rnl_held held;
 
-	refused(rnl_device_describe("host", &info), -EINVAL, sized);
-	refused(rnl_device_describe("host", NULL), -EINVAL, "rnl_device_describe(): info is NULL");
-	refused(rnl_pool_device(pool, 0, &info), -EINVAL, sized);
-	refused(rnl_pool_device(pool, 0, NULL), -EINVAL, "rnl_pool_device(): info is NULL");
+	refused(rnl_device_describe(NULL, "host", 0, &info), -EINVAL, sized);
+	refused(rnl_device_describe(pool, NULL, 0, &info), -EINVAL, sized);
+	refused(rnl_device_describe(pool, NULL, 0, NULL), -EINVAL,
+		"rnl_device_describe(): info is NULL");
 	refused(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), -EINVAL, sized);
 	refused(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, NULL), -EINVAL,
 		"rnl_pool_read_stats(): stats is NULL");
@@ -143,11 +142,14 @@ TEST(a_device_that_is_not_there_is_logged)
 	struct rnl_pool *pool = hearing_pool(1);
 	void *mem;
 
-	refused(rnl_device_describe("gpu", &info), -EINVAL,
+	refused(rnl_device_describe(NULL, "gpu", 0, &info), -EINVAL,
 		"rnl_device_describe(): device is \"gpu\": no name of a device");
-	refused(rnl_device_describe("cuda:777", &info), -ENODEV, "device is \"cuda:777\"");
-	refused(rnl_pool_device(pool, 9, &info), -EINVAL, "device is 9");
-	refused(rnl_device_alloc(pool, 9, 1, &mem), -EINVAL, "device is 9");
+	refused(rnl_device_describe(NULL, "cuda:777", 0, &info), -ENODEV, "device is \"cuda:777\"");
+	refused(rnl_device_describe(NULL, "host:2", 2, &info), -EINVAL,
+		"device is 2; there are devices 0 to 1");
+	refused(rnl_device_describe(pool, NULL, 9, &info), -EINVAL, "device is 9");
+	refused(rnl_memory_get(pool, 9, 1, &mem, 0), -EINVAL, "device is 9");
+	refused(rnl_memory_get(pool, -2, 1, &mem, 0), -EINVAL, "where is -2");
 	end_hearing(pool);
 }
 
@@ -156,12 +158,10 @@ TEST(memory_that_is_not_asked_for_rightly_is_logged)
 	struct rnl_pool *pool = hearing_pool(1);
 	void *mem;
 
-	refused(rnl_pinned_get(pool, 0, &mem, 0), -EINVAL, "rnl_pinned_get(): bytes is 0");
-	refused(rnl_pinned_get(pool, 1, NULL, 0), -EINVAL,
-		"rnl_pinned_get(): no place for the memory");
-	refused(rnl_device_alloc(pool, 0, 0, &mem), -EINVAL, "rnl_device_alloc(): bytes is 0");
-	refused(rnl_device_alloc(pool, 0, 1, NULL), -EINVAL,
-		"rnl_device_alloc(): no place for the memory");
+	refused(rnl_memory_get(pool, RNL_PINNED, 0, &mem, 0), -EINVAL,
+		"rnl_memory_get(): bytes is 0");
+	refused(rnl_memory_get(pool, RNL_PINNED, 1, NULL, 0), -EINVAL,
+		"rnl_memory_get(): no place for the memory");
 	refused(rnl_scratch(1, &mem), -EINVAL, "rnl_scratch(): called outside of a job's function");
 	end_hearing(pool);
 }

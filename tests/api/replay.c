@@ -132,9 +132,9 @@ static void begin_workers(unsigned workers)
 	all.add = 0;
 	all.pool = pool_of(workers, .stream = all.stream, .guard = all.guard, .log = hear,
 			   .scratch_keep = keep);
-	must(rnl_device_alloc(all.pool, 0, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
+	must(rnl_memory_get(all.pool, 0, (size_t)JOBS * BYTES + 2 * LARGE, &mem, 0));
 	all.device = mem;
-	must(rnl_pinned_get(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem, 0));
+	must(rnl_memory_get(all.pool, RNL_PINNED, (size_t)JOBS * BYTES + 2 * LARGE, &mem, 0));
 	all.pinned = mem;
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct task *t = &all.tasks[i];
@@ -155,8 +155,8 @@ static void begin(void)
 
 static void end(void)
 {
-	rnl_pinned_put(all.pool, all.pinned);
-	rnl_device_free(all.pool, all.device);
+	rnl_memory_put(all.pool, all.pinned);
+	rnl_memory_put(all.pool, all.device);
 	rnl_pool_destroy(all.pool);
 	all.stream = RNL_STREAM_PER_THREAD;
 	all.guard = RNL_GUARD_OFF;
@@ -857,8 +857,8 @@ TEST(a_record_has_no_scratch_that_the_worker_gives_back)
 {
 	skip_without_kernel();
 	begin();
-	rnl_pinned_put(all.pool, all.pinned);
-	rnl_device_free(all.pool, all.device);
+	rnl_memory_put(all.pool, all.pinned);
+	rnl_memory_put(all.pool, all.device);
 	rnl_pool_destroy(all.pool);
 	keep = 1;
 	begin();

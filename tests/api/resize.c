@@ -203,8 +203,8 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 	struct rnl_pool *pool = pool_of(1);
 	void *mem, *copy;
 
-	must(rnl_device_alloc(pool, 0, BYTES, &mem));
-	must(rnl_pinned_get(pool, BYTES, &copy, 0));
+	must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &copy, 0));
 	must(rnl_thread_attach(pool));
 	for (unsigned round = 0; round < 10; round++) {
 		struct rnl_barrier barrier;
@@ -232,8 +232,8 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 		ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	}
 	rnl_thread_detach();
-	rnl_pinned_put(pool, copy);
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, copy);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 

@@ -254,8 +254,8 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 	for (int i = 0; i < ITEMS; i++) {
 		void *pinned;
 
-		must(rnl_device_alloc(pool, 0, PARTS * BYTES, &items[i].memory));
-		must(rnl_pinned_get(pool, (size_t)2 * PARTS * BYTES, &pinned, 0));
+		must(rnl_memory_get(pool, 0, PARTS * BYTES, &items[i].memory, 0));
+		must(rnl_memory_get(pool, RNL_PINNED, (size_t)2 * PARTS * BYTES, &pinned, 0));
 		items[i].to = pinned;
 		items[i].from = items[i].to + PARTS;
 		submit_item(pool, cq, &items[i], submitted++);
@@ -282,8 +282,8 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < ITEMS; i++) {
-		rnl_device_free(pool, items[i].memory);
-		rnl_pinned_put(pool, items[i].to);
+		rnl_memory_put(pool, items[i].memory);
+		rnl_memory_put(pool, items[i].to);
 	}
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);

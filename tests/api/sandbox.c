@@ -155,10 +155,10 @@ static int create_without_sysinfo(void)
 	void *mem;
 
 	child_assert(!rnl_pool_create(&own, &attr));
-	child_assert(!rnl_pinned_get(own, 1 << 20, &mem, 0));
-	rnl_pinned_put(own, mem);
+	child_assert(!rnl_memory_get(own, RNL_PINNED, 1 << 20, &mem, 0));
+	rnl_memory_put(own, mem);
 	child_assert(works(own));
-	child_assert(!rnl_device_describe("host", &info));
+	child_assert(!rnl_device_describe(NULL, "host", 0, &info));
 	child_assert(!info.memory_bytes);
 	rnl_pool_destroy(own);
 	return 0;

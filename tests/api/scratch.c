@@ -75,12 +75,12 @@ static void use(struct rnl_pool *pool, struct using *u)
 {
 	void *out;
 
-	must(rnl_pinned_get(pool, bytes_of(u), &out, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, bytes_of(u), &out, 0));
 	u->out = out;
 	submit_job(pool, &u->job, using_fn, NULL);
 	ck_assert_int_eq(result_of(&u->job), u->ret);
 	check_pieces(u);
-	rnl_pinned_put(pool, out);
+	rnl_memory_put(pool, out);
 }
 
 static struct rnl_pool *keeping(unsigned nr_workers, uint64_t scratch_keep)
@@ -211,7 +211,7 @@ static void row_init(struct row *row, struct rnl_pool *pool, unsigned nr, bool k
 	void *mem;
 
 	*row = (struct row){ .pool = pool, .nr = nr, .jobs = calloc(nr, sizeof(*row->jobs)) };
-	must(rnl_pinned_get(pool, (size_t)nr * ROW_BYTES, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, (size_t)nr * ROW_BYTES, &mem, 0));
 	row->out = mem;
 	for (unsigned i = 0; i < nr; i++) {
 		struct using *u = &row->jobs[i];
@@ -232,7 +232,7 @@ static void row_end(struct row *row)
 		ck_assert_int_eq(result_of(&row->jobs[i].job), 0);
 		check_pieces(&row->jobs[i]);
 	}
-	rnl_pinned_put(row->pool, row->out);
+	rnl_memory_put(row->pool, row->out);
 	free(row->jobs);
 }
 
@@ -399,7 +399,7 @@ TEST(more_than_the_device_has_fails_that_job_alone, .timeout_s = 60)
 	struct rnl_pool *pool = pool_of(2);
 	struct using u = { .sizes = { 5000, 100000 }, .nr = 2 };
 
-	must(rnl_pool_device(pool, 0, &info));
+	must(rnl_device_describe(pool, NULL, 0, &info));
 	for (int i = 0; i < 4; i++) {
 		const size_t sizes[] = {
 			2 * info.memory_bytes, SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 254, SIZE_MAX - 255,
@@ -469,7 +469,7 @@ static int steady_fn(struct rnl_job *job)
 {
 	struct steady *s = rnl_container_of(job, struct steady, job);
 	void *a, *b;
-	int ret = rnl_pinned_get(s->pool, s->bytes, &s->buf, 0);
+	int ret = rnl_memory_get(s->pool, RNL_PINNED, s->bytes, &s->buf, 0);
 
 	ret = ret ? ret : rnl_scratch(s->bytes, &a);
 	ret = ret ? ret : rnl_scratch(STEADY_BYTES, &b);
@@ -505,7 +505,7 @@ static void run_steady(struct rnl_pool *pool, const uint64_t *keys, unsigned nr,
 		ck_assert_int_eq(result_of_barrier(&barrier), 0);
 		for (unsigned i = 0; i < BATCH; i++) {
 			ck_assert_int_eq(memcmp(jobs[i].in, jobs[i].out, jobs[i].bytes), 0);
-			rnl_pinned_put(pool, jobs[i].buf);
+			rnl_memory_put(pool, jobs[i].buf);
 		}
 	}
 	for (unsigned i = 0; i < BATCH; i++) {

@@ -314,9 +314,9 @@ TEST(a_stream_waits_for_the_jobs_of_several_barriers, .loops = 2)
 	struct moving m;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, NR * BYTES, &mem));
+	must(rnl_memory_get(pool, 0, NR * BYTES, &mem, 0));
 	m.device = mem;
-	must(rnl_pinned_get(pool, NR * BYTES, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, NR * BYTES, &mem, 0));
 	m.host = mem;
 	memset(m.host, 0, NR * BYTES);
 	several_make(&m.several, pool, _i);
@@ -330,8 +330,8 @@ TEST(a_stream_waits_for_the_jobs_of_several_barriers, .loops = 2)
 	must(rnl_submit(pool, &m.several.job));
 	ck_assert_int_eq(result_of(&m.several.job), 0);
 	ck_assert_bytes(m.host, NR * BYTES, 9);
-	rnl_device_free(pool, m.device);
-	rnl_pinned_put(pool, m.host);
+	rnl_memory_put(pool, m.device);
+	rnl_memory_put(pool, m.host);
 	rnl_pool_destroy(pool);
 }
 

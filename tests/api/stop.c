@@ -104,7 +104,7 @@ TEST(a_request_that_was_committed_goes_on)
 	attr.fn = noop_batch;
 	attr.in_bytes = 8;
 	must(rnl_batcher_create(&batcher, pool, &attr));
-	must(rnl_request_init(&request));
+	must(rnl_job_init(&request.job, NULL));
 	must(rnl_batcher_reserve(batcher, &request, 8, 0));
 	hold_workers(pool, &gate, &held, 1);
 	must(rnl_request_commit(&request));

@@ -517,7 +517,7 @@ TEST(a_function_that_names_its_stream_is_never_accused)
 	struct rnl_pool *pool = private_pool(RNL_GUARD_OFF);
 	void *mem;
 
-	must(rnl_pinned_get(pool, 64, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 64, &mem, 0));
 	for (int i = 0; i < 500; i++)
 		ck_assert_int_eq(run_job(pool, correct_fn, mem), 0);
 	ck_assert_uint_eq(figures_of(pool).guard.strays, 0);

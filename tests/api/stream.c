@@ -42,7 +42,7 @@ TEST(a_thread_attaches_with_work_of_its_own_under_way)
 	if (!test_fake())
 		test_skip("a_thread_attaches_with_work...: a gate holds the kernels of the double");
 	pool = pool_of(1);
-	must(rnl_pinned_get(pool, 64, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 64, &mem, 0));
 	word = memset(mem, 0, 64);
 	args = (struct gated_store){ &gate, word, 5 };
 	ck_assert_int_eq(fake_launch(gated_store_host, one, one, &args, sizeof(args), per_thread), 0);
@@ -57,7 +57,7 @@ TEST(a_thread_attaches_with_work_of_its_own_under_way)
 	must(rnl_stream_wait(RNL_FOREVER));
 	ck_assert_int_eq(*word, 0x07070707);
 	rnl_thread_detach();
-	rnl_pinned_put(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -66,7 +66,7 @@ TEST(a_thread_has_a_stream_between_attach_and_detach)
 	struct rnl_pool *pool = pool_of(1);
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, 64, &mem));
+	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	check_detached();
 	rnl_thread_detach();
 	for (int round = 0; round < 3; round++) {
@@ -80,7 +80,7 @@ TEST(a_thread_has_a_stream_between_attach_and_detach)
 		rnl_thread_detach();
 		check_detached();
 	}
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -152,9 +152,9 @@ TEST(a_thread_that_detaches_or_ends_waits_for_what_it_issued)
 	struct leaving leaving = { .pool = pool, .bytes = BYTES };
 	void *mem, *ret;
 
-	must(rnl_device_alloc(pool, 0, BYTES, &mem));
+	must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
 	leaving.from = mem;
-	must(rnl_pinned_get(pool, BYTES, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem, 0));
 	leaving.to = mem;
 	for (int i = 0; i < 4; i++) {
 		pthread_t thread;
@@ -167,8 +167,8 @@ TEST(a_thread_that_detaches_or_ends_waits_for_what_it_issued)
 		ck_assert_ptr_null(ret);
 		ck_assert_bytes(leaving.to, BYTES, 19);
 	}
-	rnl_device_free(pool, leaving.from);
-	rnl_pinned_put(pool, leaving.to);
+	rnl_memory_put(pool, leaving.from);
+	rnl_memory_put(pool, leaving.to);
 	rnl_pool_destroy(pool);
 }
 
@@ -218,10 +218,10 @@ TEST(a_stream_does_its_work_in_order)
 	unsigned char *on_device, *host[2];
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, BYTES, &mem));
+	must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
 	on_device = mem;
 	for (int i = 0; i < 2; i++) {
-		must(rnl_pinned_get(pool, BYTES, &mem, 0));
+		must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem, 0));
 		host[i] = mem;
 		memset(host[i], 0xff, BYTES);
 	}
@@ -240,9 +240,9 @@ TEST(a_stream_does_its_work_in_order)
 	ck_assert_bytes(host[1] + BYTES / 2, BYTES / 2, 4);
 	must(rnl_stream_wait(0));
 	rnl_thread_detach();
-	rnl_device_free(pool, on_device);
-	rnl_pinned_put(pool, host[0]);
-	rnl_pinned_put(pool, host[1]);
+	rnl_memory_put(pool, on_device);
+	rnl_memory_put(pool, host[0]);
+	rnl_memory_put(pool, host[1]);
 	rnl_pool_destroy(pool);
 }
 
@@ -251,7 +251,7 @@ TEST(nothing_to_copy_or_fill_is_no_error_and_null_is)
 	struct rnl_pool *pool = pool_of(1);
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, 64, &mem));
+	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	must(rnl_thread_attach(pool));
 	must(rnl_copy(NULL, NULL, 0));
 	must(rnl_copy(mem, NULL, 0));
@@ -261,7 +261,7 @@ TEST(nothing_to_copy_or_fill_is_no_error_and_null_is)
 	ck_assert_int_eq(rnl_fill(NULL, 1, 1), -EINVAL);
 	must(rnl_stream_wait(RNL_FOREVER));
 	rnl_thread_detach();
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 
@@ -276,7 +276,7 @@ TEST(work_is_issued_and_done_later)
 	skip_on_cuda("a copy of pageable memory holds a thread that is no worker");
 	pool = pool_of(1);
 	must(rnl_thread_attach(pool));
-	must(rnl_pinned_get(pool, sizeof(*word), &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, sizeof(*word), &mem, 0));
 	word = mem;
 	*word = 0;
 	/* None of these calls waits for the kernel: its gate would never open. */
@@ -293,7 +293,7 @@ TEST(work_is_issued_and_done_later)
 	must(rnl_stream_wait(RNL_FOREVER));
 	ck_assert_int_eq(copy, 17);
 	ck_assert_int_eq(*word, 1);
-	rnl_pinned_put(pool, word);
+	rnl_memory_put(pool, word);
 	rnl_thread_detach();
 	rnl_pool_destroy(pool);
 }

@@ -55,7 +55,7 @@ static char *device_memory(struct rnl_pool *pool)
 {
 	void *memory;
 
-	must(rnl_device_alloc(pool, 0, 64 * RNL_WORKERS_MAX, &memory));
+	must(rnl_memory_get(pool, 0, 64 * RNL_WORKERS_MAX, &memory, 0));
 	return memory;
 }
 
@@ -91,7 +91,7 @@ TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_f
 		ck_assert_int_eq(figure(text, "timed"), 0);
 	ck_assert_uint_eq(figures_of(pool).untraced, 0);
 	free(text);
-	rnl_device_free(pool, memory);
+	rnl_memory_put(pool, memory);
 	rnl_pool_destroy(pool);
 }
 
@@ -507,7 +507,7 @@ TEST(test_has_what_the_guard_found_and_times_what_it_has_watched,
 	ck_assert_uint_eq(count(text, "\"staged\":64"), 5);
 	ck_assert_int_eq(figure(text, "timed"), figure(text, "flown"));
 	free(text);
-	rnl_device_free(pool, memory);
+	rnl_memory_put(pool, memory);
 	rnl_pool_destroy(pool);
 }
 
@@ -548,7 +548,7 @@ TEST(jobs_run_while_a_traces_writer_waits_for_the_disk, .setup = set_path, .tear
 	assert_whole(text);
 	ck_assert_uint_eq(count(text, "\"cat\":\"job\""), 2 * NR);
 	free(text);
-	rnl_device_free(pool, memory);
+	rnl_memory_put(pool, memory);
 	rnl_pool_destroy(pool);
 }
 

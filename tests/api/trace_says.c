@@ -84,7 +84,7 @@ TEST(what_was_found_is_in_words_with_the_functions_name,
 	if (_i)
 		ck_assert_int_eq(plan("logs"), 0);
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
-	must(rnl_device_alloc(pool, 0, 64, &mem));
+	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	must(rnl_trace_start(pool, path, NULL));
 	for (unsigned i = 0; i < COUNT(found); i++) {
 		job_of(&job, found[i].fn, mem);
@@ -102,7 +102,7 @@ TEST(what_was_found_is_in_words_with_the_functions_name,
 		ck_assert_msg(count(text, line) == 1, "not there: %s", line);
 	}
 	free(text);
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 

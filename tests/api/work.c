@@ -36,11 +36,11 @@ TEST(a_job_is_done_when_its_data_is_there)
 	void *mem;
 
 	for (int i = 0; i < NR; i++) {
-		must(rnl_device_alloc(pool, 0, BYTES, &mem));
+		must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
 		fill[i] = (struct working){ .to = mem, .bytes = BYTES };
 		job_of(&fill[i].job, working_fn, NULL);
 		copy[i] = (struct working){ .from = mem, .bytes = BYTES };
-		must(rnl_pinned_get(pool, BYTES, &mem, 0));
+		must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem, 0));
 		memset(mem, 0, BYTES);
 		copy[i].to = mem;
 		job_of(&copy[i].job, working_fn, NULL);
@@ -57,8 +57,8 @@ TEST(a_job_is_done_when_its_data_is_there)
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < NR; i++) {
-		rnl_device_free(pool, fill[i].to);
-		rnl_pinned_put(pool, copy[i].to);
+		rnl_memory_put(pool, fill[i].to);
+		rnl_memory_put(pool, copy[i].to);
 	}
 	rnl_pool_destroy(pool);
 }
@@ -206,16 +206,16 @@ TEST(a_worker_has_its_index)
 
 static int get(struct rnl_pool *pool, bool pinned, size_t bytes, void **memp)
 {
-	return pinned ? rnl_pinned_get(pool, bytes, memp, 0) :
-			rnl_device_alloc(pool, 0, bytes, memp);
+	return pinned ? rnl_memory_get(pool, RNL_PINNED, bytes, memp, 0) :
+			rnl_memory_get(pool, 0, bytes, memp, 0);
 }
 
 static void put(struct rnl_pool *pool, bool pinned, void *mem)
 {
 	if (pinned)
-		rnl_pinned_put(pool, mem);
+		rnl_memory_put(pool, mem);
 	else
-		rnl_device_free(pool, mem);
+		rnl_memory_put(pool, mem);
 }
 
 TEST(memory_is_aligned_and_the_callers)
@@ -225,7 +225,7 @@ TEST(memory_is_aligned_and_the_callers)
 	void *mem[COUNT(sizes)], *check;
 
 	must(rnl_thread_attach(pool));
-	must(rnl_pinned_get(pool, 8 << 20, &check, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 8 << 20, &check, 0));
 	for (int pinned = 0; pinned < 2; pinned++) {
 		for (unsigned i = 0; i < COUNT(sizes); i++) {
 			ck_assert_int_eq(get(pool, pinned, sizes[i], &mem[i]), 0);
@@ -244,7 +244,7 @@ TEST(memory_is_aligned_and_the_callers)
 			put(pool, pinned, mem[i]);
 		}
 	}
-	rnl_pinned_put(pool, check);
+	rnl_memory_put(pool, check);
 	rnl_thread_detach();
 	rnl_pool_destroy(pool);
 }

@@ -203,7 +203,7 @@ static void find_gpus(struct answer *answer)
 	answer->gpus[answer->nr_gpus++] = first;
 	for (int gpu = 0; answer->nr_gpus < BENCH_GPUS_MAX; gpu++) {
 		snprintf(name, sizeof(name), "cuda:%d", gpu);
-		if (gpu != first && rnl_device_describe(name, &unused))
+		if (gpu != first && rnl_device_describe(NULL, name, 0, &unused))
 			break;
 		if (gpu != first)
 			answer->gpus[answer->nr_gpus++] = gpu;
@@ -215,7 +215,7 @@ static void ask(void *arg, int out)
 	const struct bench_options *opt = arg;
 	struct answer answer = { .info = RNL_DEVICE_INFO_INIT };
 
-	answer.ret = rnl_device_describe(opt->device, &answer.info);
+	answer.ret = rnl_device_describe(NULL, opt->device, 0, &answer.info);
 	if (!answer.ret && answer.info.cuda)
 		find_gpus(&answer);
 	bench_tell(out, &answer, sizeof(answer));

@@ -456,7 +456,7 @@ const struct bench_row bench_rows[] = {
 	/* ---- both ---- */
 	{
 		.name = "pinned", .work = &bench_pinned, .by = BENCH_BY_DOUBLING,
-		.about = "rnl_pinned_get() and rnl_pinned_put(), by 1 to 16 threads",
+		.about = "rnl_memory_get() and rnl_memory_put(), by 1 to 16 threads",
 		.patience_s = 300,
 		.lines = {
 			/* A thread alone is to take 100 ns. */
@@ -464,8 +464,8 @@ const struct bench_row bench_rows[] = {
 			{ "pinned get and put of 1 MB by threads", "ns", BENCH_ABSOLUTE, 1000, LESS },
 		},
 		.ways = {
-			{ RUNNEL, "rnl_pinned_get()", "0" },
-			{ RUNNEL, "rnl_pinned_get()", "1" },
+			{ RUNNEL, "rnl_memory_get()", "0" },
+			{ RUNNEL, "rnl_memory_get()", "1" },
 		},
 	},
 	{

@@ -67,7 +67,7 @@ static void make_with(struct rnl_pool *pool, uint32_t flags)
 {
 	expect(!create_with(pool, flags));
 	for (unsigned i = 0; i < NR; i++)
-		expect(!rnl_request_init(&requests[i]));
+		expect(!rnl_job_init(&requests[i].job, NULL));
 }
 
 static void make(struct rnl_pool *pool)
@@ -181,7 +181,7 @@ static void after_requests(struct rnl_pool *pool, int ret)
 static int reserve_and_cancel(struct rnl_pool **pool)
 {
 	struct rnl_batcher_stats stats = RNL_BATCHER_STATS_INIT;
-	int ret = rnl_request_init(&requests[0]);
+	int ret = rnl_job_init(&requests[0].job, NULL);
 
 	(void)pool;
 	if (!ret)
@@ -230,8 +230,8 @@ const struct operation batch_operations[] = {
 	{ .name = "rnl_batcher_reserve, with a timeout", .functions = "rnl_batcher_reserve",
 	  .attr = two_small_workers, .before = make, .run = wait_and_receive,
 	  .after = after_requests, .errnos = { -ETIMEDOUT, -EIO }, .instead = { -ETIMEDOUT } },
-	{ .name = "rnl_request_init, _release, rnl_batcher_read_stats",
-	  .functions = "rnl_request_init rnl_request_release rnl_batcher_read_stats",
+	{ .name = "rnl_request_release, rnl_batcher_read_stats",
+	  .functions = "rnl_request_release rnl_batcher_read_stats",
 	  .before = make, .run = reserve_and_cancel, .after = after_destroy },
 	{ 0 }
 };

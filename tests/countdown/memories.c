@@ -22,7 +22,7 @@ static void bounded(struct rnl_pool_attr *attr)
 /* Only the pool's own memory is page-locked so far. */
 static int get(struct rnl_pool **pool)
 {
-	int ret = rnl_pinned_get(*pool, BYTES, &mem, 0);
+	int ret = rnl_memory_get(*pool, RNL_PINNED, BYTES, &mem, 0);
 
 	expect(!ret == (mem != NULL));
 	return ret;
@@ -31,7 +31,7 @@ static int get(struct rnl_pool **pool)
 /* A small buffer exists; this one does not fit into its region. */
 static int get_large(struct rnl_pool **pool)
 {
-	int ret = rnl_pinned_get(*pool, LARGE_BYTES, &mem, 0);
+	int ret = rnl_memory_get(*pool, RNL_PINNED, LARGE_BYTES, &mem, 0);
 
 	expect(!ret == (mem != NULL));
 	return ret;
@@ -44,34 +44,34 @@ static void use_and_put(struct rnl_pool *pool, int ret)
 
 	if (!ret)
 		memset(mem, 1, BYTES);
-	rnl_pinned_put(pool, mem);
+	rnl_memory_put(pool, mem);
 	expect(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && !stats.pinned_used);
 	if (fault_lasts())
 		return;
-	expect(!rnl_pinned_get(pool, LARGE_BYTES, &again, 0));
-	rnl_pinned_put(pool, again);
+	expect(!rnl_memory_get(pool, RNL_PINNED, LARGE_BYTES, &again, 0));
+	rnl_memory_put(pool, again);
 }
 
 static void get_small(struct rnl_pool *pool)
 {
 	void *small = NULL;
 
-	expect(!rnl_pinned_get(pool, 100, &small, 0));
-	rnl_pinned_put(pool, small);
+	expect(!rnl_memory_get(pool, RNL_PINNED, 100, &small, 0));
+	rnl_memory_put(pool, small);
 }
 
 static void *taken;
 
 static void take_most(struct rnl_pool *pool)
 {
-	expect(!rnl_pinned_get(pool, LARGE_BYTES, &taken, 0));
+	expect(!rnl_memory_get(pool, RNL_PINNED, LARGE_BYTES, &taken, 0));
 }
 
 static struct call call;
 
 static int get_waiting(void *pool)
 {
-	return rnl_pinned_get(pool, LARGE_BYTES, &mem, RNL_FOREVER);
+	return rnl_memory_get(pool, RNL_PINNED, LARGE_BYTES, &mem, RNL_FOREVER);
 }
 
 /* Another thread waits already. */
@@ -86,7 +86,7 @@ static void take_most_and_wait(struct rnl_pool *pool)
 
 static int get_wait(struct rnl_pool **pool)
 {
-	rnl_pinned_put(*pool, taken);
+	rnl_memory_put(*pool, taken);
 	own_call(expect(!pthread_join(call.thread, NULL)));
 	expect(!call.ret == (mem != NULL));
 	return call.ret;
@@ -94,7 +94,7 @@ static int get_wait(struct rnl_pool **pool)
 
 static int put(struct rnl_pool **pool)
 {
-	rnl_pinned_put(*pool, taken);
+	rnl_memory_put(*pool, taken);
 	return 0;
 }
 
@@ -102,7 +102,7 @@ static int put(struct rnl_pool **pool)
 
 static int alloc(struct rnl_pool **pool)
 {
-	int ret = rnl_device_alloc(*pool, 0, LARGE_BYTES, &mem);
+	int ret = rnl_memory_get(*pool, 0, LARGE_BYTES, &mem, 0);
 
 	expect(!ret == (mem != NULL));
 	return ret;
@@ -111,33 +111,33 @@ static int alloc(struct rnl_pool **pool)
 static void free_device(struct rnl_pool *pool, int ret)
 {
 	(void)ret;
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, mem);
 }
 
 static void take_device(struct rnl_pool *pool)
 {
-	expect(!rnl_device_alloc(pool, 0, LARGE_BYTES, &mem));
+	expect(!rnl_memory_get(pool, 0, LARGE_BYTES, &mem, 0));
 }
 
 static int free_now(struct rnl_pool **pool)
 {
-	rnl_device_free(*pool, mem);
+	rnl_memory_put(*pool, mem);
 	return 0;
 }
 
 const struct operation memory_operations[] = {
-	{ .name = "rnl_pinned_get, the pool's first", .functions = "rnl_pinned_get", .run = get,
+	{ .name = "rnl_memory_get, the pool's first", .functions = "rnl_memory_get", .run = get,
 	  .after = use_and_put, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_pinned_get, large", .functions = "rnl_pinned_get", .before = get_small,
+	{ .name = "rnl_memory_get, large", .functions = "rnl_memory_get", .before = get_small,
 	  .run = get_large, .after = use_and_put, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_pinned_get, with a timeout", .functions = "rnl_pinned_get", .attr = bounded,
+	{ .name = "rnl_memory_get, with a timeout", .functions = "rnl_memory_get", .attr = bounded,
 	  .before = take_most_and_wait, .run = get_wait, .after = use_and_put,
 	  .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_pinned_put", .functions = "rnl_pinned_put", .before = take_most,
+	{ .name = "rnl_memory_put", .functions = "rnl_memory_put", .before = take_most,
 	  .run = put },
-	{ .name = "rnl_device_alloc", .functions = "rnl_device_alloc", .run = alloc,
+	{ .name = "rnl_memory_get, of a device", .functions = "rnl_memory_get", .run = alloc,
 	  .after = free_device, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_device_free", .functions = "rnl_device_free", .before = take_device,
-	  .run = free_now },
+	{ .name = "rnl_memory_put, of a device", .functions = "rnl_memory_put",
+	  .before = take_device, .run = free_now },
 	{ 0 }
 };

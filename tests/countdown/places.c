@@ -57,7 +57,7 @@ static int look(struct rnl_pool **pool)
 	int nr = (int)nr_devices_of(*pool), ret = 0;
 
 	for (int i = 0; i < nr && !ret; i++)
-		ret = rnl_pool_device(*pool, (unsigned)i, &info);
+		ret = rnl_device_describe(*pool, NULL, (unsigned)i, &info);
 	expect(nr == 2 || !test_fake());
 	expect(rnl_worker().device == -1);
 	return ret;
@@ -147,7 +147,7 @@ static int alloc(struct rnl_pool **pool)
 	int ret = 0;
 
 	for (unsigned i = 0; i < 2 && !ret; i++)
-		ret = rnl_device_alloc(*pool, i % nr, BYTES, &mem[i]);
+		ret = rnl_memory_get(*pool, i % nr, BYTES, &mem[i], 0);
 	return ret;
 }
 
@@ -155,7 +155,7 @@ static void free_both(struct rnl_pool *pool, int ret)
 {
 	(void)ret;
 	for (unsigned i = 0; i < 2; i++)
-		rnl_device_free(pool, mem[i]);
+		rnl_memory_put(pool, mem[i]);
 }
 
 static void take_both(struct rnl_pool *pool)
@@ -207,17 +207,17 @@ const struct operation place_operations[] = {
 	  .instead = { -ENODEV } },
 	{ .name = "rnl_pool_resize, over devices", .functions = "rnl_pool_resize", .several = true,
 	  .run = grow, .after = after_grow, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_pool_device, rnl_worker",
-	  .functions = "rnl_pool_device rnl_worker", .several = true,
+	{ .name = "rnl_device_describe, rnl_worker",
+	  .functions = "rnl_device_describe rnl_worker", .several = true,
 	  .run = look },
 	{ .name = "rnl_job_set_device", .functions = "rnl_job_set_device rnl_worker", .several = true,
 	  .run = submit, .after = after_submit },
 	{ .name = "rnl_job_set_after, rnl_barrier_join, over devices",
 	  .functions = "rnl_job_set_after rnl_barrier_join", .several = true, .run = meet,
 	  .after = after_submit, .errnos = { -EIO, -EAGAIN, -ENOMEM } },
-	{ .name = "rnl_device_alloc, over devices", .functions = "rnl_device_alloc",
+	{ .name = "rnl_memory_get, over devices", .functions = "rnl_memory_get",
 	  .several = true, .run = alloc, .after = free_both, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_device_free, over devices", .functions = "rnl_device_free",
+	{ .name = "rnl_memory_put, over devices", .functions = "rnl_memory_put",
 	  .several = true, .before = take_both, .run = free_now },
 	{ .name = "rnl_copy, between devices", .functions = "rnl_copy", .several = true,
 	  .before = take_both, .run = copy_between, .after = free_both },

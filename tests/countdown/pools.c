@@ -86,7 +86,7 @@ static int describe(struct rnl_pool **pool)
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
 	(void)pool;
-	return rnl_device_describe(test_device(), &info);
+	return rnl_device_describe(NULL, test_device(), 0, &info);
 }
 
 /* ---- made ----------------------------------------------------------------------- */
@@ -248,7 +248,7 @@ static int look(struct rnl_pool **pool)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
 	struct rnl_held held;
-	int ret = rnl_pool_device(*pool, 0, &info);
+	int ret = rnl_device_describe(*pool, NULL, 0, &info);
 
 	if (!ret)
 		ret = rnl_pool_read_stats(*pool, RNL_ALL_WORKERS, &stats);
@@ -307,8 +307,8 @@ const struct operation pool_operations[] = {
 	{ .name = "rnl_pool_close, rnl_pool_drain", .functions = "rnl_pool_close rnl_pool_drain",
 	  .closes = true, .run = close_and_drain },
 	{ .name = "rnl_pool_destroy", .functions = "rnl_pool_destroy", .run = destroy },
-	{ .name = "rnl_pool_device, _stats, _health",
-	  .functions = "rnl_pool_device rnl_pool_read_stats rnl_pool_health",
+	{ .name = "rnl_device_describe, rnl_pool_read_stats, _health",
+	  .functions = "rnl_device_describe rnl_pool_read_stats rnl_pool_health",
 	  .run = look },
 	{ .name = "rnl_pool_stats_text", .functions = "rnl_pool_stats_text", .run = write_text,
 	  .errnos = { -ENOMEM } },

@@ -72,8 +72,8 @@ static void make(struct rnl_pool *pool)
 {
 	void *mem[2];
 
-	expect(!rnl_device_alloc(pool, 0, BYTES, &mem[0]));
-	expect(!rnl_pinned_get(pool, 4096, &mem[1], 0));
+	expect(!rnl_memory_get(pool, 0, BYTES, &mem[0], 0));
+	expect(!rnl_memory_get(pool, RNL_PINNED, 4096, &mem[1], 0));
 	device = mem[0];
 	pinned = mem[1];
 	memset(pinned, 9, 4096);
@@ -83,8 +83,8 @@ static void make(struct rnl_pool *pool)
 static void end(struct rnl_pool *pool, int ret)
 {
 	(void)ret;
-	rnl_device_free(pool, device);
-	rnl_pinned_put(pool, pinned);
+	rnl_memory_put(pool, device);
+	rnl_memory_put(pool, pinned);
 }
 
 static int (*the_call)(void);

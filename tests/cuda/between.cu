@@ -18,7 +18,7 @@ enum { WORDS = 4 << 20, BYTES = WORDS * 4, PITCH = 4096 };
 
 struct side {
 	struct rnl_pool *pool;
-	uint32_t *mem;			/* of rnl_device_alloc() */
+	uint32_t *mem;			/* of rnl_memory_get() */
 	uint32_t *plain;		/* of cudaMalloc() */
 	uint32_t *pinned;
 };
@@ -34,8 +34,8 @@ static void side_init(int i, enum rnl_stream_kind stream, enum rnl_guard guard)
 	attr.stream = stream;
 	attr.guard = guard;
 	must(rnl_pool_create(&s->pool, &attr));
-	must(rnl_device_alloc(s->pool, 0, BYTES, (void **)&s->mem));
-	must(rnl_pinned_get(s->pool, BYTES, (void **)&s->pinned, 0));
+	must(rnl_memory_get(s->pool, 0, BYTES, (void **)&s->mem, 0));
+	must(rnl_memory_get(s->pool, RNL_PINNED, BYTES, (void **)&s->pinned, 0));
 	ck_assert_int_eq(cudaSetDevice(i), cudaSuccess);
 	ck_assert_int_eq(cudaMalloc((void **)&s->plain, BYTES), cudaSuccess);
 }
@@ -46,8 +46,8 @@ static void side_fini(int i)
 
 	ck_assert_int_eq(cudaSetDevice(i), cudaSuccess);
 	ck_assert_int_eq(cudaFree(s->plain), cudaSuccess);
-	rnl_device_free(s->pool, s->mem);
-	rnl_pinned_put(s->pool, s->pinned);
+	rnl_memory_put(s->pool, s->mem);
+	rnl_memory_put(s->pool, s->pinned);
 	rnl_pool_destroy(s->pool);
 }
 

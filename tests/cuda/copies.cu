@@ -58,16 +58,16 @@ static void begin(enum rnl_stream_kind stream)
 	attr.device = "cuda";
 	attr.stream = stream;
 	must(rnl_pool_create(&pool, &attr));
-	must(rnl_pinned_get(pool, NR * 4, (void **)&pinned, 0));
-	must(rnl_device_alloc(pool, 0, NR * 4, (void **)&on_device));
+	must(rnl_memory_get(pool, RNL_PINNED, NR * 4, (void **)&pinned, 0));
+	must(rnl_memory_get(pool, 0, NR * 4, (void **)&on_device, 0));
 	for (uint32_t i = 0; i < NR; i++)
 		pinned[i] = i;
 }
 
 static void end(void)
 {
-	rnl_pinned_put(pool, pinned);
-	rnl_device_free(pool, on_device);
+	rnl_memory_put(pool, pinned);
+	rnl_memory_put(pool, on_device);
 	rnl_pool_destroy(pool);
 }
 
@@ -221,13 +221,13 @@ TEST(a_job_is_done_when_its_kernel_is)
 	struct rnl_job job;
 
 	begin(RNL_STREAM_PER_THREAD);
-	must(rnl_pinned_get(pool, 64, (void **)&flag, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 64, (void **)&flag, 0));
 	for (int i = 0; i < 10; i++) {
 		*(volatile uint32_t *)flag = 0;
 		run_fn(&job, slow_brackets);
 		ck_assert_uint_eq(*(volatile uint32_t *)flag, 1);
 	}
-	rnl_pinned_put(pool, flag);
+	rnl_memory_put(pool, flag);
 	end();
 }
 

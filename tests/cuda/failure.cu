@@ -113,7 +113,7 @@ static uint32_t *words(struct rnl_pool *pool, unsigned nr)
 {
 	void *mem = NULL;
 
-	must(rnl_pinned_get(pool, nr * sizeof(uint32_t), &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, nr * sizeof(uint32_t), &mem, 0));
 	memset(mem, 0, nr * sizeof(uint32_t));
 	return (uint32_t *)mem;
 }
@@ -144,7 +144,7 @@ static void check_failed(struct rnl_pool *pool, int kind)
 	ck_assert_int_eq(health.device_error, cudaErrorIllegalAddress);
 	must(rnl_job_init(&late, run_bad));
 	ck_assert_int_eq(rnl_submit(pool, &late), -EIO);
-	ck_assert_int_eq(rnl_device_alloc(pool, 0, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_memory_get(pool, 0, 64, &mem, 0), -EIO);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
 	attr.device = "cuda";
@@ -184,7 +184,7 @@ TEST(under_a_stream_of_jobs_each_ends_and_those_that_are_done_were_done, .loops 
 	ck_assert_double_lt(took, DEFINITE_MS);
 	for (unsigned i = 0; i < NR; i++)
 		ck_assert(jobs[i].job.result || out[i] == i + 1);
-	rnl_pinned_put(pool, out);
+	rnl_memory_put(pool, out);
 	check_failed(pool, _i);
 }
 
@@ -224,8 +224,8 @@ TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 	ck_assert_double_lt(took, DEFINITE_MS);
 	for (unsigned i = 0; i < NR_BEHIND; i++)
 		ck_assert_uint_eq(out[i], 0);
-	rnl_pinned_put(pool, flags);
-	rnl_pinned_put(pool, out);
+	rnl_memory_put(pool, flags);
+	rnl_memory_put(pool, out);
 	check_failed(pool, _i);
 }
 

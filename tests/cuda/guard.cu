@@ -269,10 +269,10 @@ static void ground_init(struct ground *g, struct rnl_pool *pool)
 	void *mem[4];
 
 	memset((void *)g, 0, sizeof(*g));
-	must(rnl_pinned_get(pool, BYTES, &mem[0], 0));
-	must(rnl_pinned_get(pool, BYTES, &mem[1], 0));
-	must(rnl_device_alloc(pool, 0, BYTES, &mem[2]));
-	must(rnl_device_alloc(pool, 0, BYTES, &mem[3]));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem[0], 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem[1], 0));
+	must(rnl_memory_get(pool, 0, BYTES, &mem[2], 0));
+	must(rnl_memory_get(pool, 0, BYTES, &mem[3], 0));
 	g->in = (int *)mem[0];
 	g->out = (int *)mem[1];
 	g->device = (int *)mem[2];
@@ -295,10 +295,10 @@ static void ground_fini(struct ground *g, struct rnl_pool *pool)
 	cudaStreamDestroy(g->side);
 	cudaEventDestroy(g->forks);
 	cudaEventDestroy(g->joins);
-	rnl_pinned_put(pool, g->in);
-	rnl_pinned_put(pool, g->out);
-	rnl_device_free(pool, g->device);
-	rnl_device_free(pool, g->other);
+	rnl_memory_put(pool, g->in);
+	rnl_memory_put(pool, g->out);
+	rnl_memory_put(pool, g->device);
+	rnl_memory_put(pool, g->other);
 	free(g->pageable);
 }
 

@@ -142,7 +142,7 @@ static void first_kernels_meet(unsigned nr, unsigned least, enum rnl_stream_kind
 	attr.device = "cuda";
 	attr.stream = stream;
 	must(rnl_pool_create(&pool, &attr));
-	must(rnl_pinned_get(pool, (nr + 1) * sizeof(*words), &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, (nr + 1) * sizeof(*words), &mem, 0));
 	words = (uint32_t *)mem;
 	memset(words, 0, (nr + 1) * sizeof(*words));
 	for (unsigned i = 0; i < nr; i++) {
@@ -156,7 +156,7 @@ static void first_kernels_meet(unsigned nr, unsigned least, enum rnl_stream_kind
 		must(rnl_job_wait(&guests[i].job, RNL_FOREVER));
 	for (unsigned i = 0; i < nr; i++)
 		ck_assert_uint_ge(*guests[i].all, least);
-	rnl_pinned_put(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
 

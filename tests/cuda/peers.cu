@@ -86,16 +86,16 @@ static struct area area_of(struct rnl_pool *pool, size_t bytes)
 	struct area area = {};
 
 	for (unsigned i = 0; i < 2; i++)
-		must(rnl_device_alloc(pool, i, bytes, (void **)&area.mem[i]));
-	must(rnl_pinned_get(pool, bytes, (void **)&area.pinned, 0));
+		must(rnl_memory_get(pool, i, bytes, (void **)&area.mem[i], 0));
+	must(rnl_memory_get(pool, RNL_PINNED, bytes, (void **)&area.pinned, 0));
 	return area;
 }
 
 static void put(struct rnl_pool *pool, const struct area *area)
 {
 	for (unsigned i = 0; i < 2; i++)
-		rnl_device_free(pool, area->mem[i]);
-	rnl_pinned_put(pool, area->pinned);
+		rnl_memory_put(pool, area->mem[i]);
+	rnl_memory_put(pool, area->pinned);
 }
 
 static int run(struct rnl_job *job)
@@ -313,8 +313,8 @@ TEST(a_pool_on_the_second_gpu_makes_no_context_on_the_first, .timeout_s = 60, .l
 	attr.stream = _i;
 	must(rnl_pool_create(&pool, &attr));
 	ck_assert(!has_context(0));
-	must(rnl_device_alloc(pool, 0, BYTES, &mem));
-	must(rnl_pinned_get(pool, BYTES, &pinned, 0));
+	must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &pinned, 0));
 	ck_assert(!has_context(0));
 	must(rnl_job_init(&job, touch_all));
 	job.user = pinned;
@@ -322,8 +322,8 @@ TEST(a_pool_on_the_second_gpu_makes_no_context_on_the_first, .timeout_s = 60, .l
 	must(rnl_job_wait(&job, RNL_FOREVER));
 	must(job.result);
 	ck_assert(!has_context(0));
-	rnl_pinned_put(pool, pinned);
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, pinned);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 	ck_assert(!has_context(0));
 	ck_assert(has_context(1));
@@ -367,7 +367,7 @@ static void check_failed(struct rnl_pool *pool)
 	for (unsigned i = 0; i < 2; i++) {
 		task_init(&late, (int)i, COPY, (struct sum){});
 		ck_assert_int_eq(rnl_submit(pool, &late.job), -EIO);
-		ck_assert_int_eq(rnl_device_alloc(pool, i, 64, &mem), -EIO);
+		ck_assert_int_eq(rnl_memory_get(pool, i, 64, &mem, 0), -EIO);
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
@@ -384,7 +384,7 @@ TEST(a_wrong_address_on_one_gpu_ends_the_jobs_of_both, .timeout_s = 60, .loops =
 	if (!two_gpus())
 		test_skip("there is one GPU");
 	pool = pool_of_kind(_i % 2);
-	must(rnl_pinned_get(pool, 2 * NR * sizeof(*pinned), (void **)&pinned, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 2 * NR * sizeof(*pinned), (void **)&pinned, 0));
 	memset(pinned, 0, 2 * NR * sizeof(*pinned));
 	for (uint32_t i = 0; i < NR; i++) {
 		/* From a word of 0 to one of its own. */
@@ -412,7 +412,7 @@ TEST(a_wrong_address_on_one_gpu_ends_the_jobs_of_both, .timeout_s = 60, .loops =
 	ck_assert_double_lt(took, DEFINITE_MS);
 	ck_assert_uint_gt(failed[0], 0);
 	ck_assert_uint_gt(failed[1], 0);
-	rnl_pinned_put(pool, pinned);
+	rnl_memory_put(pool, pinned);
 	check_failed(pool);
 }
 

@@ -176,9 +176,10 @@ TEST(other_threads_use_cuda_while_jobs_are_recorded, .timeout_s = 120, .loops = 
 	attr.device = "cuda";
 	attr.stream = _i;
 	must(rnl_pool_create(&pool, &attr));
-	must(rnl_device_alloc(pool, 0, NR_FUNCTIONS * WORDS * sizeof(uint32_t), (void **)&device_words));
-	must(rnl_pinned_get(pool, NR_FUNCTIONS * WORDS * sizeof(uint32_t), (void **)&pinned_words,
-			    0));
+	must(rnl_memory_get(pool, 0, NR_FUNCTIONS * WORDS * sizeof(uint32_t),
+			    (void **)&device_words, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, NR_FUNCTIONS * WORDS * sizeof(uint32_t),
+			    (void **)&pinned_words, 0));
 	for (int i = 0; i < NR_OTHERS; i++)
 		must(pthread_create(&threads[i], NULL, others[i], NULL));
 	until = time(NULL) + SECONDS;
@@ -197,8 +198,8 @@ TEST(other_threads_use_cuda_while_jobs_are_recorded, .timeout_s = 120, .loops = 
 	fflush(stdout);
 	ck_assert_int_eq(first_error.load(), 0);
 	ck_assert_uint_gt(stats.replayed, 0);
-	rnl_pinned_put(pool, pinned_words);
-	rnl_device_free(pool, device_words);
+	rnl_memory_put(pool, pinned_words);
+	rnl_memory_put(pool, device_words);
 	rnl_pool_destroy(pool);
 }
 

@@ -46,7 +46,7 @@ TEST(a_pool_on_the_host_device_waits_for_what_such_a_job_left_on_the_gpu, .timeo
 
 	attr.device = "host";
 	must(rnl_pool_create(&pool, &attr));
-	must(rnl_pinned_get(gpu, sizeof(int), &word, 0));
+	must(rnl_memory_get(gpu, RNL_PINNED, sizeof(int), &word, 0));
 	for (int i = 0; i < 3; i++) {
 		*(int *)word = 0;
 		job_of(&job, late_fn, word);
@@ -55,7 +55,7 @@ TEST(a_pool_on_the_host_device_waits_for_what_such_a_job_left_on_the_gpu, .timeo
 	}
 	job_of(&job, bad_launch_fn, NULL);
 	ck_assert_int_eq(submit_and_wait(pool, &job), -EINVAL);
-	rnl_pinned_put(gpu, word);
+	rnl_memory_put(gpu, word);
 	rnl_pool_destroy(pool);
 	rnl_pool_destroy(gpu);
 }

@@ -101,7 +101,7 @@ TEST(an_urgent_kernel_overtakes_a_flood, .timeout_s = 60, .loops = 2)
 	attr.device = "cuda";
 	attr.stream = (enum rnl_stream_kind)_i;
 	must(rnl_pool_create(&pool, &attr));
-	must(rnl_pool_device(pool, 0, &info));
+	must(rnl_device_describe(pool, NULL, 0, &info));
 	flood_blocks = 2 * 2 * info.nr_multiprocessors;
 	stopping = 0;
 	/* CUDA loads a kernel at its first launch, which must not be measured. */

@@ -217,7 +217,7 @@ static void begin(unsigned on, unsigned attrs)
 	attr.max_in_flight = attrs & 8 ? 2 : 0;
 	attr.stuck_ms = END_NS / MS;
 	must(!rnl_pool_create(&s.pool, &attr) && !rnl_cq_create(&s.cq));
-	must(!rnl_pinned_get(s.pool, sizeof(s.pageable), (void **)&s.pinned, 0));
+	must(!rnl_memory_get(s.pool, RNL_PINNED, sizeof(s.pageable), (void **)&s.pinned, 0));
 	for (int i = 0; i < BARRIERS; i++)
 		must(!rnl_barrier_init(&s.barriers[i], s.pool));
 	for (unsigned i = 0; i < ORDERS; i++)
@@ -273,7 +273,7 @@ static void end(enum ending how)
 	check_figures();
 	for (unsigned i = 0; i < ORDERS; i++)
 		rnl_order_fini(&s.orders[i]);
-	rnl_pinned_put(s.pool, s.pinned);
+	rnl_memory_put(s.pool, s.pinned);
 	faults_end(false);
 	rnl_pool_destroy(s.pool);
 	rnl_cq_destroy(s.cq);

@@ -286,7 +286,7 @@ static bool batch_begin(unsigned how)
 		return false;
 	}
 	for (unsigned i = 0; i < REQUESTS; i++) {
-		must(!rnl_request_init(&b.requests[i].request));
+		must(!rnl_job_init(&b.requests[i].request.job, NULL));
 		if (i & 1)
 			must(!rnl_job_set_cq(&b.requests[i].request.job, b.cq));
 	}

@@ -18,7 +18,7 @@ static inline unsigned nr_devices_of(struct rnl_pool *pool)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
-	return rnl_pool_device(pool, 0, &info) ? 0 : info.nr_devices;
+	return rnl_device_describe(pool, NULL, 0, &info) ? 0 : info.nr_devices;
 }
 
 #endif

@@ -159,18 +159,18 @@ MUCH_DATA static inline void bench_init(struct bench *b, struct rnl_pool *pool, 
 	void *mem;
 
 	*b = (struct bench){ .pool = pool, .bytes = bytes };
-	must(rnl_device_alloc(pool, 0, BUSY_BYTES, &mem));
+	must(rnl_memory_get(pool, 0, BUSY_BYTES, &mem, 0));
 	b->busy = mem;
-	must(rnl_pinned_get(pool, bytes, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, bytes, &mem, 0));
 	b->look = mem;
 	for (int i = 0; i < NR_MEMORIES; i++) {
 		b->shadow[i] = malloc(bytes);
 		ck_assert_ptr_nonnull(b->shadow[i]);
 		paint(b->shadow[i], bytes, (unsigned)i + 1);
 		if (i <= D1)
-			must(rnl_device_alloc(pool, 0, bytes, &mem));
+			must(rnl_memory_get(pool, 0, bytes, &mem, 0));
 		else if (i <= Q1)
-			must(rnl_pinned_get(pool, bytes, &mem, 0));
+			must(rnl_memory_get(pool, RNL_PINNED, bytes, &mem, 0));
 		else
 			mem = (char *)malloc(bytes + 1) + 1;
 		b->mem[i] = mem;
@@ -185,14 +185,14 @@ static inline void bench_fini(struct bench *b)
 	for (int i = 0; i < NR_MEMORIES; i++) {
 		free(b->shadow[i]);
 		if (i <= D1)
-			rnl_device_free(b->pool, b->mem[i]);
+			rnl_memory_put(b->pool, b->mem[i]);
 		else if (i <= Q1)
-			rnl_pinned_put(b->pool, b->mem[i]);
+			rnl_memory_put(b->pool, b->mem[i]);
 		else
 			free(b->mem[i] - 1);
 	}
-	rnl_pinned_put(b->pool, b->look);
-	rnl_device_free(b->pool, b->busy);
+	rnl_memory_put(b->pool, b->look);
+	rnl_memory_put(b->pool, b->busy);
 }
 
 static inline struct rnl_pool *tight_pool(unsigned nr_workers, uint64_t pinned_max, uint64_t staging_max)

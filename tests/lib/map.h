@@ -230,7 +230,7 @@ static inline unsigned char *array_get(struct rnl_pool *pool, enum where where, 
 	void *mem;
 
 	if (where == PINNED)
-		must(rnl_pinned_get(pool, whole, &mem, 0));
+		must(rnl_memory_get(pool, RNL_PINNED, whole, &mem, 0));
 	else
 		mem = malloc(whole);
 	ck_assert_ptr_nonnull(mem);
@@ -245,7 +245,7 @@ static inline void array_put(struct rnl_pool *pool, enum where where, unsigned c
 	ck_assert_bytes(array - GUARD, GUARD, GUARDED);
 	ck_assert_bytes(array + bytes, guard_behind(where), GUARDED);
 	if (where == PINNED)
-		rnl_pinned_put(pool, array - GUARD);
+		rnl_memory_put(pool, array - GUARD);
 	else
 		free(array - GUARD);
 }

@@ -33,7 +33,7 @@ static enum fork_status fork_status(void)
 static int describe_device(void)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
-	int ret = rnl_device_describe(test_device(), &info);
+	int ret = rnl_device_describe(NULL, test_device(), 0, &info);
 
 	if (ret)
 		printf("no device \"%s\" here: %s\n", test_device(), rnl_strerror(ret));

@@ -183,13 +183,13 @@ static void run_loader(void)
 	memset(words, 0x5a, sizeof(words));
 	check(file && fwrite(words, sizeof(words), 1, file) == 1 && !fflush(file), "a file");
 	rewind(file);
-	check(!rnl_device_alloc(pool, 0, BATCH_BYTES, &b.device), "memory");
+	check(!rnl_memory_get(pool, 0, BATCH_BYTES, &b.device, 0), "memory");
 	rnl_job_init(&b.job, upload);
 	check(!load(&b, fileno(file)), "loader");
 	done(&b.job, "loader");
-	rnl_pinned_put(pool, b.pinned);
+	rnl_memory_put(pool, b.pinned);
 	check(!memcmp(b.device, words, BATCH_BYTES), "loader");	/* the host device's memory */
-	rnl_device_free(pool, b.device);
+	rnl_memory_put(pool, b.device);
 	fclose(file);
 }
 
@@ -242,7 +242,7 @@ static void run_batcher(void)
 	attr.in_bytes = attr.out_bytes = FEATURES * sizeof(uint32_t);
 	check(!rnl_batcher_create(&batcher, pool, &attr), "batcher");
 	for (int i = 0; i < REQUESTS; i++) {
-		rnl_request_init(&requests[i]);
+		rnl_job_init(&requests[i].job, NULL);
 		check(!ask(batcher, &requests[i], in), "inference");
 	}
 	for (int i = 0; i < REQUESTS; i++) {

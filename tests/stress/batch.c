@@ -78,7 +78,7 @@ static void set_means(struct item *item, enum means means)
 	struct rnl_job *job = &item->request.job;
 	struct producer *p = item->producer;
 
-	(void)rnl_request_init(&item->request);
+	(void)rnl_job_init(&item->request.job, NULL);
 	item->means = means;
 	item->nr_ends = 0;
 	if (means == CALL && rnl_job_set_on_done(job, on_done))
@@ -292,7 +292,7 @@ static void *send_lone(void *arg)
 	const unsigned nr = (unsigned)(NR_LONE / test_scale());
 	struct rnl_request request;
 
-	(void)rnl_request_init(&request);
+	(void)rnl_job_init(&request.job, NULL);
 	for (unsigned i = 1; i <= nr && !l->wrong; i++) {
 		l->wrong = rnl_batcher_reserve(l->batcher, &request, 64, 0);
 		++*l->nr_there;

@@ -207,8 +207,8 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 	attr.stream = stream;
 	must(rnl_pool_create(&pool, &attr));
 	must(rnl_thread_attach(pool));
-	must(rnl_device_alloc(pool, 0, sizeof(graph->expected), &values));
-	must(rnl_pinned_get(pool, sizeof(graph->expected), &copy, 0));
+	must(rnl_memory_get(pool, 0, sizeof(graph->expected), &values, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, sizeof(graph->expected), &copy, 0));
 	for (unsigned i = 0; i < nr; i++) {
 		/* Values of an earlier graph must not look right in this one. */
 		must(rnl_fill(values, 0xa5, sizeof(graph->expected)));
@@ -218,8 +218,8 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 		submit(graph, pool);
 		collect(graph, (const uint64_t *)values, (uint64_t *)copy);
 	}
-	rnl_pinned_put(pool, copy);
-	rnl_device_free(pool, values);
+	rnl_memory_put(pool, copy);
+	rnl_memory_put(pool, values);
 	rnl_thread_detach();
 	rnl_pool_destroy(pool);
 	free(graph);

@@ -147,7 +147,7 @@ static int copy_to_pinned(struct slot *s)
 
 	if (s->pinned)
 		return 0;
-	ret = rnl_pinned_get(pool, bytes, &buf, 0);
+	ret = rnl_memory_get(pool, RNL_PINNED, bytes, &buf, 0);
 	if (ret == -ENOMEM) {
 		nr_no_pinned++;
 		return draw(&s->random, 4) ? 0 : -ENOMEM;
@@ -261,7 +261,7 @@ static void check_result(struct slot *s)
 		return;
 	ck_assert_msg(!memcmp(s->pinned, s->pinned_should, s->pinned_bytes),
 		      "what came to a pinned buffer is wrong");
-	rnl_pinned_put(pool, s->pinned);
+	rnl_memory_put(pool, s->pinned);
 }
 
 static void end(struct slot *s)
@@ -314,7 +314,8 @@ static int hold_pinned(void *arg)
 		ending = over;
 		if (!held[i].buf) {
 			held[i].bytes = 1 + draw(&random, draw(&random, 4) ? 3000 : HELD_BYTES);
-			ret = rnl_pinned_get(pool, held[i].bytes, &buf, draw(&random, 2) ? 0 : MS);
+			ret = rnl_memory_get(pool, RNL_PINNED, held[i].bytes, &buf,
+					     draw(&random, 2) ? 0 : MS);
 			if (ret) {
 				ck_assert(ret == -ENOMEM || ret == -ETIMEDOUT);
 				continue;
@@ -328,12 +329,12 @@ static int hold_pinned(void *arg)
 			if (!held[k].buf || !(ending || k == i || !draw(&random, 3)))
 				continue;
 			ck_assert_bytes(held[k].buf, held[k].bytes, held[k].value);
-			rnl_pinned_put(pool, held[k].buf);
+			rnl_memory_put(pool, held[k].buf);
 			held[k].buf = NULL;
 		}
 	}
 	for (unsigned k = 0; k < HELD; k++)
-		rnl_pinned_put(pool, held[k].buf);
+		rnl_memory_put(pool, held[k].buf);
 	return 0;
 }
 
@@ -345,12 +346,12 @@ static int hold_device(void *arg)
 	while (!over) {
 		unsigned i = draw(&random, HELD);
 
-		rnl_device_free(pool, mem[i]);
-		must(rnl_device_alloc(pool, 0, 1 + draw(&random, 1 << 20), &mem[i]));
+		rnl_memory_put(pool, mem[i]);
+		must(rnl_memory_get(pool, 0, 1 + draw(&random, 1 << 20), &mem[i], 0));
 		usleep(draw(&random, 300));
 	}
 	for (unsigned i = 0; i < HELD; i++)
-		rnl_device_free(pool, mem[i]);
+		rnl_memory_put(pool, mem[i]);
 	return 0;
 }
 
@@ -401,7 +402,7 @@ static void stress(unsigned jobs, bool resizes)
 		       .staging_max = draw(&random, 2) ? 1 + draw(&random, 2 << 20) : 0,
 		       .scratch_keep = draw(&random, 2) ? 1 + draw(&random, 200000) : 0,
 		       .max_queued = 64, .max_in_flight = 1 + draw(&random, 32));
-	must(rnl_pool_device(pool, 0, &info));
+	must(rnl_device_describe(pool, NULL, 0, &info));
 	device_bytes = info.memory_bytes;
 	nr_jobs = jobs / SUBMITTERS;
 	nr_failed = nr_cancelled = nr_timed_out = nr_pageable = nr_no_pinned = 0;

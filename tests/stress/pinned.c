@@ -66,7 +66,7 @@ static struct load {
 static void log_refused(void *arg, enum rnl_log_level level, const char *msg)
 {
 	(void)arg;
-	if (level == RNL_LOG_ERROR && strstr(msg, "rnl_pinned_put"))
+	if (level == RNL_LOG_ERROR && strstr(msg, "rnl_memory_put"))
 		load.nr_logged++;
 }
 
@@ -93,14 +93,14 @@ static int turn(struct held held[NR_HELD], uint64_t *random, uint64_t value)
 	if (h->buf) {
 		if (!is_marked(h))
 			return -EPROTO;
-		rnl_pinned_put(load.pool, h->buf);
+		rnl_memory_put(load.pool, h->buf);
 		h->buf = NULL;
 		return 0;
 	}
 	for (int i = 0; i < NR_HELD; i++)
 		waits = waits && !held[i].buf;
 	waits = waits && draw(random, 4);
-	ret = rnl_pinned_get(load.pool, bytes, &buf, waits ? patience_ns() : 0);
+	ret = rnl_memory_get(load.pool, RNL_PINNED, bytes, &buf, waits ? patience_ns() : 0);
 	load.nr_waited += waits;
 	load.nr_refused += !!ret;
 	load.nr_got += !ret;
@@ -112,11 +112,11 @@ static int turn(struct held held[NR_HELD], uint64_t *random, uint64_t value)
 static int get_and_put(void *arg)
 {
 	void *buf;
-	int ret = rnl_pinned_get(load.pool, load.least, &buf, patience_ns());
+	int ret = rnl_memory_get(load.pool, RNL_PINNED, load.least, &buf, patience_ns());
 
 	(void)arg;
 	if (!ret)
-		rnl_pinned_put(load.pool, buf);
+		rnl_memory_put(load.pool, buf);
 	return ret;
 }
 
@@ -137,7 +137,7 @@ static int take_turns(void *arg)
 	for (int i = 0; i < NR_HELD; i++) {
 		if (held[i].buf && !is_marked(&held[i]))
 			ret = -EPROTO;
-		rnl_pinned_put(load.pool, held[i].buf);
+		rnl_memory_put(load.pool, held[i].buf);
 	}
 	/* Threads are halted until all of them have ended. */
 	load.nr_running--;
@@ -223,17 +223,18 @@ TEST(a_buffer_of_few_on_one_stack_is_one_threads_alone, .timeout_s = 60)
 	/* Few buffers are used again and again, so a halted pop meets its node again. */
 	begin(2 * MIB, 400000, 128 * KIB, 128 * KIB);
 	load.nr_held = 2;
-	while (nr < COUNT(bufs) && !rnl_pinned_get(load.pool, load.least, &bufs[nr], 0))
+	while (nr < COUNT(bufs) && !rnl_memory_get(load.pool, RNL_PINNED, load.least, &bufs[nr], 0))
 		nr++;
 	for (unsigned i = 0; i < nr; i++)
-		rnl_pinned_put(load.pool, bufs[i]);
+		rnl_memory_put(load.pool, bufs[i]);
 	run(true);
 	/* No buffer was lost. */
-	while (again < COUNT(bufs) && !rnl_pinned_get(load.pool, load.least, &bufs[again], 0))
+	while (again < COUNT(bufs) &&
+	       !rnl_memory_get(load.pool, RNL_PINNED, load.least, &bufs[again], 0))
 		again++;
 	ck_assert_uint_eq(again, nr);
 	for (unsigned i = 0; i < again; i++)
-		rnl_pinned_put(load.pool, bufs[i]);
+		rnl_memory_put(load.pool, bufs[i]);
 	end();
 }
 
@@ -267,7 +268,7 @@ static int produce(void *arg)
 
 		while (ring->put - ring->taken == NR_RING)
 			sched_yield();
-		ret = rnl_pinned_get(load.pool, bytes, &buf, patience_ns());
+		ret = rnl_memory_get(load.pool, RNL_PINNED, bytes, &buf, patience_ns());
 		if (!ret) {
 			mark(&ring->held[i % NR_RING], buf, bytes,
 			     (uint64_t)ring->number << 32 | i);
@@ -293,7 +294,7 @@ static int consume(void *arg)
 		}
 		if (!is_marked(h))
 			ret = -EPROTO;
-		rnl_pinned_put(load.pool, h->buf);
+		rnl_memory_put(load.pool, h->buf);
 		ring->taken++;
 	}
 	load.nr_running--;

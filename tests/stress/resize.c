@@ -185,7 +185,7 @@ static void order_is_kept(int32_t spin_us, uint32_t max_queued)
 	struct test *test;
 	void *buf;
 
-	must(rnl_pinned_get(pool, sizeof(*test), &buf, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, sizeof(*test), &buf, 0));
 	test = memset(buf, 0, sizeof(*test));
 	test->pool = pool;
 	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
@@ -213,7 +213,7 @@ static void order_is_kept(int32_t spin_us, uint32_t max_queued)
 	ck_assert_uint_eq(figures_of(pool).accepted, nr);
 	ck_assert_uint_eq(figures_of(pool).done, nr);
 	printf("%llu jobs through %u resizes\n", (unsigned long long)nr, NR_RESIZES);
-	rnl_pinned_put(pool, buf);
+	rnl_memory_put(pool, buf);
 	rnl_pool_destroy(pool);
 }
 

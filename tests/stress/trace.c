@@ -143,7 +143,7 @@ TEST(test_traces_come_and_go_while_jobs_run, .timeout_s = 120)
 	uint64_t seed = test_seed(), random = draws_of(seed, 200);
 	void *memory;
 
-	must(rnl_device_alloc(test.pool, 0, 64 * RNL_WORKERS_MAX, &memory));
+	must(rnl_memory_get(test.pool, 0, 64 * RNL_WORKERS_MAX, &memory, 0));
 	test.memory = memory;
 	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
 		submitters[i].test = &test;
@@ -177,7 +177,7 @@ TEST(test_traces_come_and_go_while_jobs_run, .timeout_s = 120)
 		ck_assert_msg(!submitters[i].wrong, "%s", submitters[i].wrong);
 		ck_assert_uint_gt(submitters[i].nr, 0);
 	}
-	rnl_device_free(test.pool, memory);
+	rnl_memory_put(test.pool, memory);
 	rnl_pool_destroy(test.pool);
 	free(submitters);
 }

@@ -129,7 +129,7 @@ static void set_means(struct item *item, enum means means)
 
 	item->means = means;
 	item->nr_ends = 0;
-	if (rnl_request_init(&item->request) ||
+	if (rnl_job_init(&item->request.job, NULL) ||
 	    (means == CALL && rnl_job_set_on_done(job, on_done)) ||
 	    (means == QUEUE && rnl_job_set_cq(job, s->cq)) ||
 	    (means == BARRIER && rnl_barrier_add(&s->barrier, job)))

@@ -114,14 +114,14 @@ static void sit(struct seat *seat)
 
 	e->seat = seat;
 	at(seat, "echoes");
-	if (!said(r, rnl_pinned_get(r->pool, NR_ECHOES * sizeof(*e->words), &words, 0), MAY_LACK,
-		  "rnl_pinned_get")) {
+	if (!said(r, rnl_memory_get(r->pool, RNL_PINNED, NR_ECHOES * sizeof(*e->words), &words, 0),
+		  MAY_LACK, "rnl_memory_get")) {
 		e->words = words;
 		while (!r->stop) {
 			come(e);
 			nap_us(draw(&seat->random, 100));
 		}
-		rnl_pinned_put(r->pool, words);
+		rnl_memory_put(r->pool, words);
 	}
 	r->nr_stopped++;
 }

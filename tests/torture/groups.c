@@ -108,13 +108,14 @@ void groups_begin(struct producer *p)
 	struct round *r = p->round;
 
 	if (r->leaves ||
-	    said(r, rnl_device_alloc(r->pool, draw(p->random, r->nr_devices),
-				     NR_GROUPS * WORDS_BYTES, &p->words), MAY_LACK,
-		 "rnl_device_alloc") ||
+	    said(r,
+		 rnl_memory_get(r->pool, draw(p->random, r->nr_devices), NR_GROUPS * WORDS_BYTES,
+				&p->words, 0),
+		 MAY_LACK, "rnl_memory_get") ||
 	    clear(r, p->words))
 		return;
-	if (said(r, rnl_pinned_get(r->pool, NR_GROUPS * SEEN_BYTES, &p->seen, 0), MAY_LACK,
-		 "rnl_pinned_get"))
+	if (said(r, rnl_memory_get(r->pool, RNL_PINNED, NR_GROUPS * SEEN_BYTES, &p->seen, 0),
+		 MAY_LACK, "rnl_memory_get"))
 		return;
 	for (unsigned i = 0; i < NR_GROUPS; i++) {
 		p->groups[i].words = (uint64_t *)p->words + (size_t)i * IN_GROUP;
@@ -124,8 +125,8 @@ void groups_begin(struct producer *p)
 
 void groups_free(struct producer *p)
 {
-	rnl_device_free(p->round->pool, p->words);
-	rnl_pinned_put(p->round->pool, p->seen);
+	rnl_memory_put(p->round->pool, p->words);
+	rnl_memory_put(p->round->pool, p->seen);
 }
 
 /* ---- a group's life ------------------------------------------------------------ */

@@ -225,12 +225,14 @@ static void get_memory(struct chain *c, uint64_t *random)
 	void *words = NULL, *seen = NULL;
 
 	if (c->round->leaves ||
-	    said(c->round, rnl_device_alloc(c->round->pool, draw(random, c->round->nr_devices),
-					    bytes, &words), MAY_LACK, "rnl_device_alloc"))
+	    said(c->round,
+		 rnl_memory_get(c->round->pool, draw(random, c->round->nr_devices), bytes, &words,
+				0),
+		 MAY_LACK, "rnl_memory_get"))
 		return;
 	c->pinned = draw(random, 2) &&
-		    !said(c->round, rnl_pinned_get(c->round->pool, bytes, &seen, 0), MAY_LACK,
-			  "rnl_pinned_get");
+		    !said(c->round, rnl_memory_get(c->round->pool, RNL_PINNED, bytes, &seen, 0),
+			  MAY_LACK, "rnl_memory_get");
 	if (!c->pinned)
 		seen = malloc(bytes);
 	if (!seen)
@@ -248,9 +250,9 @@ static void put_memory(struct chain *c)
 			(void)life_wait(c->links[NR_LINKS_MAX - 1], 0);
 		nap_us(100);
 	}
-	rnl_device_free(pool, c->words);
+	rnl_memory_put(pool, c->words);
 	if (c->pinned)
-		rnl_pinned_put(pool, c->seen);
+		rnl_memory_put(pool, c->seen);
 	else
 		free(c->seen);
 }

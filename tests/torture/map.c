@@ -107,8 +107,8 @@ static unsigned char *array_get(struct round *r, enum where *where, size_t bytes
 {
 	void *mem = NULL;
 
-	if (*where == PINNED &&
-	    said(r, rnl_pinned_get(r->pool, bytes, &mem, 0), MAY_LACK, "rnl_pinned_get"))
+	if (*where == PINNED && said(r, rnl_memory_get(r->pool, RNL_PINNED, bytes, &mem, 0),
+				     MAY_LACK, "rnl_memory_get"))
 		*where = PAGEABLE;
 	if (*where != PINNED)
 		mem = malloc(bytes);
@@ -120,7 +120,7 @@ static unsigned char *array_get(struct round *r, enum where *where, size_t bytes
 static void array_put(struct round *r, enum where where, unsigned char *array)
 {
 	if (where == PINNED)
-		rnl_pinned_put(r->pool, array);
+		rnl_memory_put(r->pool, array);
 	else if (where != IN_PLACE)
 		free(array);
 }

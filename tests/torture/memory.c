@@ -37,7 +37,7 @@ static void put(struct seat *seat, struct held *h)
 {
 	if (!is_signed(h->buf, h->bytes, (unsigned char)(h->sign + options.wrong)))
 		tally_wrong(MEMORY_SHARED, "a pinned buffer of %zu bytes", h->bytes);
-	rnl_pinned_put(seat->round->pool, h->buf);
+	rnl_memory_put(seat->round->pool, h->buf);
 	h->buf = NULL;
 }
 
@@ -49,10 +49,10 @@ static void get(struct seat *seat, struct held *h)
 	int ret;
 
 	h->bytes = 1 + draw(&seat->random, draw(&seat->random, 4) ? 5000 : BYTES_MAX);
-	at(seat, "rnl_pinned_get");
+	at(seat, "rnl_memory_get");
 	waits = !draw(&seat->random, 4);
-	ret = said(r, rnl_pinned_get(r->pool, h->bytes, &buf, waits ? MS / 4 : 0),
-		   waits ? MAY_LACK | MAY_TIME_OUT : MAY_LACK, "rnl_pinned_get");
+	ret = said(r, rnl_memory_get(r->pool, RNL_PINNED, h->bytes, &buf, waits ? MS / 4 : 0),
+		   waits ? MAY_LACK | MAY_TIME_OUT : MAY_LACK, "rnl_memory_get");
 	if (ret)
 		return;
 	tally_add(NR_BUFFERS, 1);
@@ -88,11 +88,12 @@ static void use_stream(struct seat *seat, struct held *h)
 		return;
 	at(seat, "a stream of its own");
 	if (r->nr_devices > 1 &&
-	    said(r, rnl_device_alloc(r->pool, draw(&seat->random, r->nr_devices), h->bytes, &other),
-		 MAY_LACK, "rnl_device_alloc"))
+	    said(r,
+		 rnl_memory_get(r->pool, draw(&seat->random, r->nr_devices), h->bytes, &other, 0),
+		 MAY_LACK, "rnl_memory_get"))
 		other = NULL;
-	if (!said(r, rnl_device_alloc(r->pool, device, h->bytes, &mem), MAY_LACK,
-		  "rnl_device_alloc")) {
+	if (!said(r, rnl_memory_get(r->pool, device, h->bytes, &mem, 0), MAY_LACK,
+		  "rnl_memory_get")) {
 		ret = round_trip(r, h, mem, other);
 		if (!ret)
 			h->sign ^= 0xff;
@@ -100,9 +101,9 @@ static void use_stream(struct seat *seat, struct held *h)
 			tally_wrong(UNDOCUMENTED, "a stream of one's own: %d", ret);
 		else	/* The content is unknown. */
 			memset(h->buf, h->sign, h->bytes);
-		rnl_device_free(r->pool, mem);
+		rnl_memory_put(r->pool, mem);
 	}
-	rnl_device_free(r->pool, other);
+	rnl_memory_put(r->pool, other);
 	if (draw(&seat->random, 2))
 		rnl_thread_detach();
 }

@@ -29,7 +29,7 @@ static unsigned nr_there(void)
 		return 1;
 	do
 		snprintf(name, sizeof(name), "cuda:%u", nr);
-	while (!rnl_device_describe(name, &info) && ++nr < PLACES_MAX);
+	while (!rnl_device_describe(NULL, name, 0, &info) && ++nr < PLACES_MAX);
 	return nr;
 }
 

@@ -268,9 +268,9 @@ static void check_lost(struct round *r)
 	do {
 		void *mem = NULL;
 
-		ret = rnl_device_alloc(r->pool, draw(&r->random, r->nr_devices), 64, &mem);
+		ret = rnl_memory_get(r->pool, draw(&r->random, r->nr_devices), 64, &mem, 0);
 		if (!ret)
-			rnl_device_free(r->pool, mem);
+			rnl_memory_put(r->pool, mem);
 	} while (ret != -EIO && now_ns() < until);
 	if (ret != -EIO)
 		tally_wrong(TOO_LATE, "the device is lost, and calls return %d", ret);

@@ -95,7 +95,7 @@ static void run_children(void)
 static int look_for_device(void)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
-	int ret = rnl_device_describe(options.device, &info);
+	int ret = rnl_device_describe(NULL, options.device, 0, &info);
 
 	if (ret)
 		printf("torture: no device \"%s\" here: %s\n", options.device, rnl_strerror(ret));

@@ -220,12 +220,14 @@ static void get_memory(struct turns *t)
 	const size_t bytes = NR_TURNS * IN_TURN * sizeof(*t->seen);
 	void *words = NULL, *seen = NULL;
 
-	if (r->leaves || said(r, rnl_device_alloc(r->pool, draw(&t->seat->random, r->nr_devices),
-						  2 * sizeof(*t->words), &words), MAY_LACK,
-			      "rnl_device_alloc"))
+	if (r->leaves || said(r,
+			      rnl_memory_get(r->pool, draw(&t->seat->random, r->nr_devices),
+					     2 * sizeof(*t->words), &words, 0),
+			      MAY_LACK, "rnl_memory_get"))
 		return;
 	t->pinned = draw(&t->seat->random, 2) &&
-		    !said(r, rnl_pinned_get(r->pool, bytes, &seen, 0), MAY_LACK, "rnl_pinned_get");
+		    !said(r, rnl_memory_get(r->pool, RNL_PINNED, bytes, &seen, 0), MAY_LACK,
+			  "rnl_memory_get");
 	if (!t->pinned)
 		seen = malloc(bytes);
 	if (!seen)
@@ -238,9 +240,9 @@ static void put_memory(struct turns *t)
 {
 	struct rnl_pool *pool = t->seat->round->pool;
 
-	rnl_device_free(pool, t->words);
+	rnl_memory_put(pool, t->words);
 	if (t->pinned)
-		rnl_pinned_put(pool, t->seen);
+		rnl_memory_put(pool, t->seen);
 	else
 		free(t->seen);
 }

@@ -28,8 +28,8 @@ static unsigned char *buffer_get(struct round *r, uint32_t bytes, bool *pinned)
 	void *buf = NULL;
 
 	if (*pinned)
-		*pinned = !said(r, rnl_pinned_get(r->pool, bytes, &buf, 0), MAY_LACK,
-				"rnl_pinned_get");
+		*pinned = !said(r, rnl_memory_get(r->pool, RNL_PINNED, bytes, &buf, 0), MAY_LACK,
+				"rnl_memory_get");
 	if (!*pinned)
 		buf = malloc(bytes);
 	if (!buf)
@@ -40,7 +40,7 @@ static unsigned char *buffer_get(struct round *r, uint32_t bytes, bool *pinned)
 static void buffer_put(struct round *r, unsigned char *buf, bool pinned)
 {
 	if (pinned)
-		rnl_pinned_put(r->pool, buf);
+		rnl_memory_put(r->pool, buf);
 	else
 		free(buf);
 }

@@ -33,7 +33,7 @@ static uint64_t held_promises(struct rnl_batcher *b)
 static void reserve_all(struct rnl_batcher *b, struct rnl_request requests[SLOTS], size_t bytes)
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
-		must(rnl_request_init(&requests[i]));
+		must(rnl_job_init(&requests[i].job, NULL));
 		must(rnl_batcher_reserve(b, &requests[i], bytes, 0));
 		ck_assert_uint_eq(held_promises(b), SLOTS);
 	}
@@ -87,7 +87,7 @@ TEST(a_slab_that_is_closed_gives_back_the_promises_for_its_other_slots)
 	unsigned nr = 0;
 
 	do {
-		must(rnl_request_init(&requests[nr]));
+		must(rnl_job_init(&requests[nr].job, NULL));
 		must(rnl_batcher_reserve(b, &requests[nr], BYTES - 1, 0));
 		nr++;
 	} while (requests[nr - 1].slab == requests[0].slab);

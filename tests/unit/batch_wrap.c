@@ -32,7 +32,7 @@ static void check_round(struct rnl_pool *pool, uint64_t round)
 	must(rnl_batcher_create(&b, pool, &attr));
 	go_on_at(b, round);
 	for (unsigned i = 0; i < 2; i++) {
-		must(rnl_request_init(&requests[i]));
+		must(rnl_job_init(&requests[i].job, NULL));
 		must(rnl_batcher_reserve(b, &requests[i], 8, 0));
 	}
 	for (unsigned i = 2; i--;) {

@@ -47,9 +47,9 @@ TEST(what_the_guard_cannot_destroy_is_nobodys_error, .loops = 2)
 static int optional_fn(struct rnl_job *job)
 {
 	void *mem = NULL;
-	int ret = rnl_pinned_get(job->pool, BYTES, &mem, 0);
+	int ret = rnl_memory_get(job->pool, RNL_PINNED, BYTES, &mem, 0);
 
-	rnl_pinned_put(job->pool, mem);
+	rnl_memory_put(job->pool, mem);
 	return job->user ? ret : 0;
 }
 
@@ -90,8 +90,8 @@ TEST(a_copy_that_the_device_refuses_is_logged_with_what_was_to_be_copied, .loops
 	char line[160];
 	void *mem;
 
-	must(rnl_device_alloc(pool, 0, 128, &c.dst));
-	must(rnl_pinned_get(pool, 128, &mem, 0));
+	must(rnl_memory_get(pool, 0, 128, &c.dst, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 128, &mem, 0));
 	c.src = mem;
 	snprintf(line, sizeof(line), "%s: the device refused %d bytes from %p to %p",
 		 pitched ? "rnl_copy_2d()" : "rnl_copy()", pitched ? 32 : 64, mem, c.dst);
@@ -103,8 +103,8 @@ TEST(a_copy_that_the_device_refuses_is_logged_with_what_was_to_be_copied, .loops
 	ck_assert_int_eq(c.job.device_error, cudaErrorInvalidValue);
 	ck_assert_msg(has_heard(&heard, line), "not \"%s\": %s", line, heard.text);
 	ck_assert_int_eq(submit_and_wait(pool, &c.job), 0);
-	rnl_pinned_put(pool, mem);
-	rnl_device_free(pool, c.dst);
+	rnl_memory_put(pool, mem);
+	rnl_memory_put(pool, c.dst);
 	rnl_pool_destroy(pool);
 }
 

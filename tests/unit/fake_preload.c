@@ -31,13 +31,13 @@ static void use(struct rnl_pool *pool)
 	struct rnl_job job;
 	void *mem;
 
-	must(rnl_pinned_get(pool, 2 * BUFFER, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, 2 * BUFFER, &mem, 0));
 	for (size_t i = 0; i < BUFFER; i += 512)
 		((unsigned char *)mem)[i] = (unsigned char)(i / 512 + 1);
 	job_of(&job, copying_fn, mem);
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	ck_assert_int_eq(memcmp(mem, (char *)mem + BUFFER, BUFFER), 0);
-	rnl_pinned_put(pool, mem);
+	rnl_memory_put(pool, mem);
 }
 
 static struct rnl_pool *preloaded(size_t bytes)
@@ -92,7 +92,7 @@ TEST(a_forked_child_has_no_registered_memory, .timeout_s = 60)
 	pid_t child;
 	int status;
 
-	must(rnl_pinned_get(pool, BUFFER, &mem, 0));
+	must(rnl_memory_get(pool, RNL_PINNED, BUFFER, &mem, 0));
 	mapping = (char *)((uintptr_t)mem & ~(uintptr_t)4095);
 	ck_assert_int_eq(mincore(mapping, 4096, &in_core), 0);
 	child = fork();
@@ -101,6 +101,6 @@ TEST(a_forked_child_has_no_registered_memory, .timeout_s = 60)
 		_exit(mincore(mapping, 4096, &in_core) == -1 && errno == ENOMEM ? 0 : 1);
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
 	ck_assert_int_eq(status, 0);
-	rnl_pinned_put(pool, mem);
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }

@@ -248,7 +248,7 @@ void joins(void)
 	void *buf;
 
 	must(rnl_barrier_init(&all, pool), "init");
-	must(rnl_pinned_get(pool, JOBS * sizeof(*out), &buf, 0), "pinned");
+	must(rnl_memory_get(pool, RNL_PINNED, JOBS * sizeof(*out), &buf, 0), "pinned");
 	out = buf;
 	for (unsigned i = 0; i < JOBS; i++) {
 		r[i] = request_new(i, work);
@@ -265,7 +265,7 @@ void joins(void)
 	for (unsigned i = 0; i < JOBS; i++)
 		request_end(r[i], "joins");
 	rnl_thread_detach();
-	rnl_pinned_put(pool, buf);
+	rnl_memory_put(pool, buf);
 }
 
 /* A job that comes after others tells of their end, though it was cancelled. */

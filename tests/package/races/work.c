@@ -17,10 +17,10 @@ static void *pinned_user(void *arg)
 	for (unsigned i = 0; i < 50 * ROUNDS; i++) {
 		void *buf;
 
-		must(rnl_pinned_get(pool, 4096, &buf, RNL_FOREVER), "pinned");
+		must(rnl_memory_get(pool, RNL_PINNED, 4096, &buf, RNL_FOREVER), "pinned");
 		for (unsigned j = 0; j < 4096 / sizeof(unsigned); j += 64)
 			((unsigned *)buf)[j] = i;
-		rnl_pinned_put(pool, buf);
+		rnl_memory_put(pool, buf);
 	}
 	return arg;
 }
@@ -91,8 +91,9 @@ void memory(void)
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	/* This thread's own stream. */
-	must(rnl_device_alloc(pool, 0, NUMBERS * sizeof(unsigned), &mem), "rnl_device_alloc");
-	must(rnl_pinned_get(pool, NUMBERS * sizeof(unsigned), &buf, 0), "rnl_pinned_get");
+	must(rnl_memory_get(pool, 0, NUMBERS * sizeof(unsigned), &mem, 0), "rnl_memory_get");
+	must(rnl_memory_get(pool, RNL_PINNED, NUMBERS * sizeof(unsigned), &buf, 0),
+	     "rnl_memory_get");
 	numbers = buf;
 	numbers[0] = 5;
 	must(rnl_thread_attach(pool), "rnl_thread_attach");
@@ -102,8 +103,8 @@ void memory(void)
 	must(rnl_stream_wait(RNL_FOREVER), "rnl_stream_wait");
 	check(numbers[0] == 5 && numbers[1] == 0x01010101, "fill");
 	rnl_thread_detach();
-	rnl_pinned_put(pool, buf);
-	rnl_device_free(pool, mem);
+	rnl_memory_put(pool, buf);
+	rnl_memory_put(pool, mem);
 }
 
 /* ---- two streams ---------------------------------------------------------------------- */
@@ -154,9 +155,9 @@ void streams(void)
 	struct stage s;
 	void *mem;
 
-	must(rnl_pinned_get(pool, NUMBERS * sizeof(unsigned), &mem, 0), "pinned");
+	must(rnl_memory_get(pool, RNL_PINNED, NUMBERS * sizeof(unsigned), &mem, 0), "pinned");
 	s.pinned = mem;
-	must(rnl_device_alloc(pool, 0, NUMBERS * sizeof(unsigned), &mem), "rnl_device_alloc");
+	must(rnl_memory_get(pool, 0, NUMBERS * sizeof(unsigned), &mem, 0), "rnl_memory_get");
 	s.device = mem;
 	for (unsigned n = 0; n < ROUNDS; n++) {
 		s.pinned[0] = n;
@@ -176,8 +177,8 @@ void streams(void)
 		must(rnl_job_wait(&s.compute, RNL_FOREVER), "wait");
 		check(s.device[0] == n + 1, "two streams");	/* the host device's memory */
 	}
-	rnl_device_free(pool, s.device);
-	rnl_pinned_put(pool, s.pinned);
+	rnl_memory_put(pool, s.device);
+	rnl_memory_put(pool, s.pinned);
 }
 
 /* ---- maps -------------------------------------------------------------------------- */
@@ -282,7 +283,7 @@ static void *producer(void *arg)
 
 	for (unsigned n = 0; n < ROUNDS * 4; n++) {
 		for (unsigned i = 0; i < BATCH; i++) {
-			must(rnl_request_init(&requests[i]), "init");
+			must(rnl_job_init(&requests[i].job, NULL), "init");
 			must(rnl_batcher_reserve(arg, &requests[i], sizeof(uint32_t), RNL_FOREVER),
 			     "reserve");
 			*(uint32_t *)requests[i].in = n + i;

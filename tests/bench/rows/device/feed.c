@@ -97,9 +97,10 @@ static void *begin(struct bench_run *run)
 	attr.nr_workers = 1;
 	bench_rnl(rnl_pool_create(&f->pool, &attr), f->opt->device);
 	bench_rnl(rnl_thread_attach(f->pool), "a stream");
-	bench_rnl(rnl_device_alloc(f->pool, 0, PIECE, &f->mem), "device memory");
+	bench_rnl(rnl_memory_get(f->pool, 0, PIECE, &f->mem, 0), "device memory");
 	for (unsigned i = 0; i < BUFFERS; i++)
-		bench_rnl(rnl_pinned_get(f->pool, PIECE, &f->bufs[i], 0), "rnl_pinned_get");
+		bench_rnl(rnl_memory_get(f->pool, RNL_PINNED, PIECE, &f->bufs[i], 0),
+			  "rnl_memory_get");
 	read_all(f);
 	return f;
 }
@@ -110,8 +111,8 @@ static void end(void *arg, struct bench_line **lines)
 
 	snprintf(lines[0]->note, sizeof(lines[0]->note), "%u threads", f->opt->threads[0]);
 	for (unsigned i = 0; i < BUFFERS; i++)
-		rnl_pinned_put(f->pool, f->bufs[i]);
-	rnl_device_free(f->pool, f->mem);
+		rnl_memory_put(f->pool, f->bufs[i]);
+	rnl_memory_put(f->pool, f->mem);
 	rnl_thread_detach();
 	rnl_pool_destroy(f->pool);
 }

@@ -65,13 +65,13 @@ static void *get_and_put(void *arg)
 	void *buf;
 
 	/* Its own buffer is there before the time counts. */
-	bench_rnl(rnl_pinned_get(p->pool, p->bytes, &buf, 0), "rnl_pinned_get");
-	rnl_pinned_put(p->pool, buf);
+	bench_rnl(rnl_memory_get(p->pool, RNL_PINNED, p->bytes, &buf, 0), "rnl_memory_get");
+	rnl_memory_put(p->pool, buf);
 	pthread_barrier_wait(&p->start);
 	start = bench_now();
 	for (unsigned i = 0; i < p->nr; i++) {
-		bench_rnl(rnl_pinned_get(p->pool, p->bytes, &buf, 0), "rnl_pinned_get");
-		rnl_pinned_put(p->pool, buf);
+		bench_rnl(rnl_memory_get(p->pool, RNL_PINNED, p->bytes, &buf, 0), "rnl_memory_get");
+		rnl_memory_put(p->pool, buf);
 	}
 	atomic_fetch_add(&p->ns, bench_now() - start);
 	return NULL;

@@ -237,8 +237,8 @@ static void *begin_row(struct bench_run *run)
 	b->late = bench_alloc(DELAYED * sizeof(*b->late));
 	b->pool = make_pool(run, WORKERS);
 	b->one = make_pool(run, 1);
-	bench_rnl(rnl_pinned_get(b->one, BYTES, &b->host, 0), "rnl_pinned_get");
-	bench_rnl(rnl_device_alloc(b->one, 0, BYTES, &b->device), "rnl_device_alloc");
+	bench_rnl(rnl_memory_get(b->one, RNL_PINNED, BYTES, &b->host, 0), "rnl_memory_get");
+	bench_rnl(rnl_memory_get(b->one, 0, BYTES, &b->device, 0), "rnl_memory_get");
 	return b;
 }
 
@@ -247,8 +247,8 @@ static void end_row(void *arg, struct bench_line **lines)
 	struct bench *b = arg;
 
 	(void)lines;
-	rnl_device_free(b->one, b->device);
-	rnl_pinned_put(b->one, b->host);
+	rnl_memory_put(b->one, b->device);
+	rnl_memory_put(b->one, b->host);
 	rnl_pool_destroy(b->one);
 	rnl_pool_destroy(b->pool);
 	free(b->late);

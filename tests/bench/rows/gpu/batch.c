@@ -152,7 +152,7 @@ static void begin(struct producer *p, struct bench *b)
 	p->requests = bench_alloc(UNDER_WAY * sizeof(*p->requests));
 	bench_rnl(rnl_cq_create(&p->cq), "rnl_cq_create");
 	for (unsigned i = 0; i < UNDER_WAY; i++) {
-		bench_rnl(rnl_request_init(&p->requests[i].request), "rnl_request_init");
+		bench_rnl(rnl_job_init(&p->requests[i].request.job, NULL), "rnl_job_init");
 		bench_rnl(rnl_job_set_cq(&p->requests[i].request.job, p->cq), "rnl_job_set_cq");
 	}
 	bench_must(!pthread_create(&p->thread, NULL, produce, p), "pthread_create");
@@ -264,7 +264,7 @@ static void *begin_row(struct bench_run *run)
 	begin_batcher(b, run, 1);
 	b->plain = gpu_requests(1);
 	bench_rnl(gpu_job_init(&b->plain->job, gpu_run_j), "rnl_job_init");
-	bench_rnl(rnl_request_init(&b->lone.request), "rnl_request_init");
+	bench_rnl(rnl_job_init(&b->lone.request.job, NULL), "rnl_job_init");
 	b->team = gpu_team_start(ordinal, run->kind, TEAM, gpu_issue_j, true);
 	b->slabs = gpu_team_start(ordinal, run->kind, SLAB_TEAM, issue_slab, false);
 	for (unsigned i = 0; i < SIZES; i++)

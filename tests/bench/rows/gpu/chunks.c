@@ -236,9 +236,11 @@ static struct bench *begin(const struct bench_run *run)
 	b->bytes = b->opt->quick ? QUICK_CHUNK_BYTES : CHUNK_BYTES;
 	b->words = b->bytes / sizeof(uint32_t);
 	b->pool = b->mapper = gpu_pool(b->opt->device, RNL_STREAM_PER_THREAD, STREAMS, NULL);
-	bench_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem, 0), "rnl_pinned_get");
+	bench_rnl(rnl_memory_get(b->pool, RNL_PINNED, b->nr_chunks * b->bytes, &mem, 0),
+		  "rnl_memory_get");
 	b->in = mem;
-	bench_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem, 0), "rnl_pinned_get");
+	bench_rnl(rnl_memory_get(b->pool, RNL_PINNED, b->nr_chunks * b->bytes, &mem, 0),
+		  "rnl_memory_get");
 	b->out = mem;
 	for (uint64_t i = 0; i < b->nr_chunks * b->words; i++)
 		b->in[i] = (uint32_t)i * 2654435761u;
@@ -269,8 +271,8 @@ static void end_row(void *arg, struct bench_line **lines)
 
 	snprintf(lines[0]->note, sizeof(lines[0]->note), "%u of %zu KB", b->nr_chunks,
 		 b->bytes >> 10);
-	rnl_pinned_put(b->pool, b->in);
-	rnl_pinned_put(b->pool, b->out);
+	rnl_memory_put(b->pool, b->in);
+	rnl_memory_put(b->pool, b->out);
 	rnl_pool_destroy(b->all);
 	rnl_pool_destroy(b->pool);
 }

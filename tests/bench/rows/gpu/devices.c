@@ -56,9 +56,9 @@ static void drop_pool(struct bench *b)
 {
 	if (!b->pool)
 		return;
-	rnl_pinned_put(b->pool, b->pinned);
+	rnl_memory_put(b->pool, b->pinned);
 	for (unsigned i = 0; i < b->nr_of_pool; i++)
-		rnl_device_free(b->pool, b->devs[i]);
+		rnl_memory_put(b->pool, b->devs[i]);
 	rnl_pool_destroy(b->pool);
 	b->pool = NULL;
 }
@@ -72,9 +72,9 @@ static void make_pool(struct bench *b, unsigned nr_gpus)
 	drop_pool(b);
 	b->nr_of_pool = nr_gpus;
 	b->pool = gpu_pool(gpu_names(b->opt, nr_gpus), b->kind, nr_gpus * b->threads, NULL);
-	bench_rnl(rnl_pinned_get(b->pool, 2 * bytes, &b->pinned, 0), "rnl_pinned_get");
+	bench_rnl(rnl_memory_get(b->pool, RNL_PINNED, 2 * bytes, &b->pinned, 0), "rnl_memory_get");
 	for (unsigned i = 0; i < nr_gpus; i++)
-		bench_rnl(rnl_device_alloc(b->pool, i, bytes, &b->devs[i]), "rnl_device_alloc");
+		bench_rnl(rnl_memory_get(b->pool, i, bytes, &b->devs[i], 0), "rnl_memory_get");
 	gpu_slots_in(&b->requests->slot, nr, sizeof(*b->requests), &j, b->pinned, b->devs[0]);
 	for (size_t i = 0; i < nr; i++)
 		b->requests[i].devs = b->devs;

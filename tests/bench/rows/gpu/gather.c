@@ -132,9 +132,9 @@ static void begin(struct bench *b, const struct bench_run *run)
 	b->team_pinned = gpu_pinned(team_nr * 2 * bytes);
 	b->team_dev = gpu_memory(team_nr * bytes);
 	b->pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
-	bench_rnl(rnl_pinned_get(b->pool, nr * 2 * bytes, &mem, 0), "rnl_pinned_get");
+	bench_rnl(rnl_memory_get(b->pool, RNL_PINNED, nr * 2 * bytes, &mem, 0), "rnl_memory_get");
 	b->pinned = mem;
-	bench_rnl(rnl_device_alloc(b->pool, 0, nr * bytes, &mem), "rnl_device_alloc");
+	bench_rnl(rnl_memory_get(b->pool, 0, nr * bytes, &mem, 0), "rnl_memory_get");
 	b->dev = mem;
 	b->requests = bench_alloc(nr * sizeof(*b->requests));
 }
@@ -146,8 +146,8 @@ static void run_row(struct bench_run *run)
 	begin(&b, run);
 	for (unsigned i = 0; i < SHAPES; i++)
 		run_line(run, &b, i);
-	rnl_pinned_put(b.pool, b.pinned);
-	rnl_device_free(b.pool, b.dev);
+	rnl_memory_put(b.pool, b.pinned);
+	rnl_memory_put(b.pool, b.dev);
 	rnl_pool_destroy(b.pool);
 	free(b.requests);
 }

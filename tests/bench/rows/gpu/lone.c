@@ -157,7 +157,7 @@ static void *begin_row(struct bench_run *run)
 							    sizes[i]);
 		b->batchers[BATCHER][i] = batcher_of(b->pool, 0, sizes[i]);
 	}
-	bench_rnl(rnl_request_init(&b->request), "rnl_request_init");
+	bench_rnl(rnl_job_init(&b->request.job, NULL), "rnl_job_init");
 	return b;
 }
 

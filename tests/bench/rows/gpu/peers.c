@@ -5,7 +5,7 @@
  * DESIGN
  *	By hand: cudaMemcpyPeerAsync() between memory of cudaMalloc(), with peer access, on one
  *	stream of the GPU that has the source.  By runnel: jobs of one rnl_copy() each, placed on
- *	that GPU, where the pool has one worker, between memory of rnl_device_alloc().  Copies of one
+ *	that GPU, where the pool has one worker, between memory of rnl_memory_get().  Copies of one
  *	way all write the same memory; so they could not be faster on several streams.
  *	Peer access by hand is there only while such copies are measured: runnel is to need none.
  *	The source has its own words in each way, the target is spoilt before each run, and looked at
@@ -168,7 +168,7 @@ static void *begin_row(struct bench_run *run)
 		gpu_enter(b->ordinals[i]);
 		b->mem[0][i] = gpu_memory(b->bytes);
 		b->streams[i] = gpu_stream(RNL_STREAM_PRIVATE, false);
-		bench_rnl(rnl_device_alloc(b->pool, i, b->bytes, &mem), "rnl_device_alloc");
+		bench_rnl(rnl_memory_get(b->pool, i, b->bytes, &mem, 0), "rnl_memory_get");
 		b->mem[1][i] = mem;
 	}
 	for (unsigned pool = 0; pool < 2; pool++)
@@ -181,7 +181,7 @@ static void end_row(void *arg, struct bench_line **lines)
 	const struct bench *b = arg;
 
 	for (unsigned i = 0; i < 2; i++)
-		rnl_device_free(b->pool, b->mem[1][i]);
+		rnl_memory_put(b->pool, b->mem[1][i]);
 	gpu_row_end(arg, lines);
 }
 

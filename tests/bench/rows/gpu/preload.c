@@ -46,8 +46,8 @@ static double by_pool(const struct bench *b)
 	attr.pinned_max = attr.pinned_preload = b->bytes;
 	bench_rnl(rnl_pool_create(&pool, &attr), "rnl_pool_create");
 	ms = (double)(bench_now() - start) * 1e-6;
-	bench_rnl(rnl_pinned_get(pool, b->bytes / 2, &mem, 0), "rnl_pinned_get");
-	rnl_pinned_put(pool, mem);
+	bench_rnl(rnl_memory_get(pool, RNL_PINNED, b->bytes / 2, &mem, 0), "rnl_memory_get");
+	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 	return ms;
 }

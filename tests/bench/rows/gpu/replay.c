@@ -126,17 +126,18 @@ static void run_row(struct bench_run *run)
 	gpu_team_shape(b.team, &shape, DEPTH, gpu_pinned(2 * words * sizeof(uint32_t)),
 		       gpu_memory(words * sizeof(uint32_t)));
 	b.pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
-	bench_rnl(rnl_pinned_get(b.pool, 2 * words * sizeof(uint32_t), &mem, 0), "rnl_pinned_get");
+	bench_rnl(rnl_memory_get(b.pool, RNL_PINNED, 2 * words * sizeof(uint32_t), &mem, 0),
+		  "rnl_memory_get");
 	b.pinned = mem;
-	bench_rnl(rnl_device_alloc(b.pool, 0, words * sizeof(uint32_t), &mem), "rnl_device_alloc");
+	bench_rnl(rnl_memory_get(b.pool, 0, words * sizeof(uint32_t), &mem, 0), "rnl_memory_get");
 	b.dev = mem;
 	b.requests = bench_alloc(nr * sizeof(*b.requests));
 	gpu_slots_in(&b.requests->slot, nr, sizeof(*b.requests), &shape, b.pinned, b.dev);
 	gpu_worker_requests = b.requests;
 	for (unsigned i = 0; i < LINES; i++)
 		run_line(run, &b, i);
-	rnl_pinned_put(b.pool, b.pinned);
-	rnl_device_free(b.pool, b.dev);
+	rnl_memory_put(b.pool, b.pinned);
+	rnl_memory_put(b.pool, b.dev);
 	rnl_pool_destroy(b.pool);
 	free(b.requests);
 }
