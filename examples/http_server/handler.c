@@ -174,7 +174,7 @@ static int serve_slot(struct slot *slot)
 
 	if (!ret)
 		ret = issue_and_wait(slot);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	return !ret && slot->endpoint->route->task->finish ?
 	       slot->endpoint->route->task->finish(slot) : ret;
 }

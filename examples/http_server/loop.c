@@ -170,7 +170,7 @@ static void *run(void *arg)
 	else
 		event_base_dispatch(loop->base);
 	if (server->opt.handler == SYNC)
-		rnl_thread_detach();
+		rnl_thread_attach(NULL);
 	eventfd_write(server->ended_fd, 1);
 	return NULL;
 }

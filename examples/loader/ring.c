@@ -464,6 +464,6 @@ int64_t ring_clock_offset(void)
 	program_must(clock_write(device), "the device's clock");
 	program_must(rnl_stream_wait(RNL_FOREVER), "the device's clock");
 	before += (program_now_ns() - before) / 2;
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	return (int64_t)(*device - before);
 }

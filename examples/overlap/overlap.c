@@ -234,7 +234,7 @@ int main(int argc, char **argv)
 		trace_stages(&o);
 
 	overlap_array_put(&o);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(o.pool);
 	return EXIT_SUCCESS;
 }

@@ -57,7 +57,7 @@ static void *copy_out(void *arg)
 	beside.buffers[0].out = beside.beside_buffer;
 	if (!ret)
 		ret = overlap_one_stream(&beside, OVERLAP_OUT, NULL);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	return (void *)(intptr_t)ret;
 }
 

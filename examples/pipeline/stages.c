@@ -173,7 +173,7 @@ void stages_begin(struct pipeline *p)
 	program_must(rnl_thread_attach(pool), "a stream for this thread");
 	program_must(rnl_copy(tables, &p->tables, sizeof(*tables)), "copying the tables");
 	program_must(rnl_stream_wait(RNL_FOREVER), "copying the tables");
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	for (unsigned i = 0; i < p->nr_images; i++) {
 		const struct view *view = &p->images[i].view;
 

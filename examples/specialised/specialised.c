@@ -170,7 +170,7 @@ static void end(struct specialised *s)
 	for (int i = 0; i < NR_WAYS; i++)
 		free(ways[i].spans);
 	specialised_words_put(s);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(s->many);
 	rnl_pool_destroy(s->one);
 }

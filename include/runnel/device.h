@@ -47,7 +47,7 @@ struct rnl_device_info {
  * Return: 0; -EINVAL the name is unknown, there is no device of that number, or info is NULL or has a
  *	wrong size; -ENODEV no such device answers, or the library was built without CUDA; -ENOMEM, -EIO
  *	the device answers, but CUDA cannot describe it; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.1
  */
 RNL_API int rnl_device_describe(struct rnl_pool *pool, const char *name, unsigned device,
 				struct rnl_device_info *info);

@@ -11,24 +11,18 @@ extern "C" {
 
 /*
  * Gives the calling thread an implicit stream on the pool's device, of several on the first. The
- * thread keeps it until rnl_thread_detach() or until its end; on CUDA, a thread's end does not wait
+ * thread keeps it until rnl_thread_attach(NULL) or until its end; on CUDA, a thread's end does not wait
  * for work that it issued. If the thread is attached to a device of the pool already, by any pool or
  * as a worker, nothing changes. The stream outlives the pool. If the device has failed, do not join
  * the thread: CUDA may not return from its end.
- * Return: 0; -EINVAL pool is NULL; -EBUSY the thread is attached to a device that is none of the
+ * @pool: NULL takes the thread's stream away, after a wait for what the thread issued; it does nothing
+ *	on a worker, or on a thread that is not attached.
+ * Return: 0; -EBUSY the thread is attached to a device that is none of the
  *	pool's; -ENODEV it is a pool's keeper, in a callback, which has no stream; -ENOMEM;
  *	-EAGAIN the system started no more threads; -ENOTSUP it refuses threads; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_thread_attach(struct rnl_pool *pool);
-
-/*
- * Waits for the work that the calling thread issued, and takes its stream away. It does nothing on
- * a worker, or on a thread that is not attached.
- * Context: blocks.
- * Since: 0.1
- */
-RNL_API void rnl_thread_detach(void);
 
 /*
  * Waits on the host until the device has passed all that the calling thread issued. It is for

@@ -49,7 +49,7 @@ static int attach_stay(const struct rnl_pool *pool, const char *call, int refuse
 		return 0;
 	rnl__device_name(device, name);
 	return rnl__refused(&pool->log, refused, "%s: this thread is attached to %s, which the pool "
-			    "does not have: call rnl_thread_detach() before, or another thread", call,
+			    "does not have: call rnl_thread_attach(NULL) before, or another thread", call,
 			    name);
 }
 
@@ -79,17 +79,13 @@ int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused)
 int rnl_thread_attach(struct rnl_pool *pool)
 {
 	RNL__UNCANCELLED();
-	int ret = rnl__pool_given(pool, "rnl_thread_attach()");
+	int ret = pool ? rnl__pool_check(pool) : 0;
 
-	return ret ? ret : rnl__attach_caller(pool, "rnl_thread_attach()", -EBUSY);
-}
-
-void rnl_thread_detach(void)
-{
-	RNL__UNCANCELLED();
-
+	if (pool)
+		return ret ? ret : rnl__attach_caller(pool, "rnl_thread_attach()", -EBUSY);
 	if (!rnl__thread.worker)
 		rnl__stream_detach();
+	return 0;
 }
 
 void *rnl_stream(void)

@@ -5,7 +5,7 @@
  * DESIGN
  *	A worker attaches itself when it begins, and detaches itself when it ends.  Any other thread
  *	attaches by rnl_thread_attach() or by a call that needs a stream.  It detaches by
- *	rnl_thread_detach(), or at its end: then the destructor of a key of POSIX does it.
+ *	rnl_thread_attach(NULL), or at its end: then the destructor of a key of POSIX does it.
  *	A thread has one stream.  It serves for all pools that have the stream's device.
  */
 #ifndef RNL_ATTACH_H

@@ -87,7 +87,7 @@ TEST(waits_of_threads_end_on_such_a_clock, .loops = COUNT(offsets))
 	ck_assert_int_eq(rnl_submit_wait(pool, &more, 10 * MS), -ETIMEDOUT);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&queued), 0);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 	ahead_s = 0;
 }

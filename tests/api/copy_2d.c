@@ -164,7 +164,7 @@ TEST(what_is_no_rectangle_is_refused, .timeout_s = 60)
 			ck_assert_msg(result_of(&c.job) == calls[i].ret, "call %u in a job", i);
 		}
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	ck_assert_int_eq(rnl_copy_2d(p, 8, p + 32, 8, 8, 2), -ENODEV);
 	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
@@ -186,7 +186,7 @@ TEST(a_thread_that_is_attached_copies_rectangles_too, .timeout_s = 60)
 		shadow(&b, &moves[i]);
 	}
 	must(rnl_stream_wait(RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	bench_check(&b);
 	/* Not in a job: CUDA stages pageable memory. */
 	ck_assert_uint_eq(figures_of(b.pool).staged_bytes, 0);

@@ -234,7 +234,7 @@ static int join_and_copy(void *arg)
 	if (!ret)
 		ret = rnl_stream_wait(RNL_FOREVER);
 	shadow(&j->bench, on);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	return ret;
 }
 

@@ -173,7 +173,7 @@ TEST(a_barrier_joins_jobs_on_more_workers_than_it_has_places_or_bits_for, .timeo
 			ck_assert_msg(copy[i] == 1, "round %d, worker %u", round, i);
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(pool, memory);
 	rnl_pool_destroy(pool);
 }

@@ -725,7 +725,7 @@ TEST(barriers_join_devices, .loops = 2)
 					(uint8_t)(16 * i + round));
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	for (int i = 0; i < 12; i++)
 		rnl_memory_put(pool, mems[i]);
 	rnl_memory_put(pool, pinned);

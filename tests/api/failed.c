@@ -58,7 +58,7 @@ static void stream_refused(struct rnl_pool *pool, const struct before *b)
 	ck_assert_int_eq(rnl_copy(b->array, b->array + 32, 32), -EIO);
 	ck_assert_int_eq(rnl_stream_wait(RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_barrier_join(&barrier), -EIO);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	ck_assert_int_eq(rnl_thread_attach(pool), -EIO);
 	ck_assert_int_eq(rnl_barrier_join(&barrier), -EIO);
 }

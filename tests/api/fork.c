@@ -101,7 +101,7 @@ static void use_own_pool(void)
 	CHILD_ASSERT(!rnl_copy(to, from, sizeof(to)));
 	CHILD_ASSERT(!rnl_stream_wait(RNL_FOREVER));
 	CHILD_ASSERT(!memcmp(from, to, sizeof(to)));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -138,7 +138,7 @@ static void parents_goes_on(struct parents *p)
 	must(rnl_copy(p->pinned, p->on_device, 64));
 	must(rnl_stream_wait(RNL_FOREVER));
 	ck_assert_bytes(p->pinned, 64, 1);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(p->pool, p->pinned);
 	rnl_memory_put(p->pool, p->on_device);
 	rnl_pool_destroy(p->pool);
@@ -180,7 +180,7 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(mem == p);
 	rnl_memory_put(p->pool, p->pinned);
 	rnl_memory_put(p->pool, p->on_device);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(p->pool);
 }
 
@@ -512,7 +512,7 @@ TEST(in_a_child_the_parents_queues_and_jobs_are_left_alone)
 	must(rnl_hold_release(&m.hold, 0));
 	ck_assert_int_eq(result_of(&m.running), 0);
 	ck_assert_int_eq(submit_and_wait(m.pool, &m.done), 0);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(m.pool);
 	rnl_cq_destroy(m.cq);
 }
@@ -534,7 +534,7 @@ TEST(a_child_has_queues_and_resizes_of_its_own)
 	await_child(pid);
 	gate_open(&m.gate);
 	must(rnl_hold_release(&m.hold, 0));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(m.pool);
 	rnl_cq_destroy(m.cq);
 }

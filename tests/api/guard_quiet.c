@@ -262,7 +262,7 @@ static void join_beside(struct rnl_pool *pool, struct joining *j, struct rnl_job
 	ck_assert_uint_eq(j->nr_calls, after ? 1 : 2);
 	ck_assert_uint_eq(findings_of(pool), 0);
 	must(rnl_barrier_wait(&j->barrier, RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 }
 
 TEST(a_function_that_joins_a_barrier_is_called_again_and_joins_it)

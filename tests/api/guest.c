@@ -132,7 +132,7 @@ static void attach(void)
 	must(rnl_thread_attach(state.pool));
 	must(rnl_copy(state.pinned, state.device_mem, BYTES));
 	must(rnl_stream_wait(RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 }
 
 static void put_memory(void)

@@ -221,7 +221,7 @@ static int join_fn(void *arg)
 {
 	int ret = rnl_barrier_join(arg);
 
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	return ret;
 }
 

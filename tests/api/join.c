@@ -65,7 +65,7 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 		must(rnl_fill(from, 0, NR * BYTES));
 		must(rnl_stream_wait(RNL_FOREVER));
 		if (round == 1)
-			rnl_thread_detach();	/* the join attaches again */
+			rnl_thread_attach(NULL);	/* the join attaches again */
 		memset(to, 0, NR * BYTES);
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < NR; i++) {
@@ -79,7 +79,7 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 		/* The device is done with the jobs, the pool perhaps not. */
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(pool, from);
 	rnl_memory_put(pool, to);
 	rnl_pool_destroy(pool);
@@ -94,7 +94,7 @@ TEST(a_join_attaches_its_thread)
 	ck_assert_int_eq(rnl_stream_wait(0), -ENODEV);
 	must(rnl_barrier_join(&barrier));
 	must(rnl_stream_wait(RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	ck_assert_int_eq(rnl_stream_wait(0), -ENODEV);
 	rnl_pool_destroy(pool);
 }
@@ -121,7 +121,7 @@ TEST(a_join_does_not_wait_for_the_device_but_the_stream_does)
 	must(rnl_stream_wait(RNL_FOREVER));
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(copy[i], i + 1);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -149,7 +149,7 @@ TEST(without_a_join_the_data_is_not_there)
 	must(rnl_stream_wait(RNL_FOREVER));
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(copy[i], i + 1);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -209,7 +209,7 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 	ck_assert_int_eq(words[1], 0);
 	ck_assert_int_eq(words[2], 2);
 	gate_open(&later);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -265,7 +265,7 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 	}
 	ck_assert_int_eq(words[2 * MANY], 2);
 	gate_open(&later);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -423,7 +423,7 @@ TEST(a_worker_joins_what_is_issued_and_is_refused_what_is_not)
 	gate_open(&function);
 	must(rnl_barrier_wait(&unissued, RNL_FOREVER));
 	ck_assert_int_eq(submit_and_wait(pool, &joining.job), 0);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -457,7 +457,7 @@ TEST(a_job_that_joins_and_does_no_more_is_not_done_before_what_it_joins)
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(result_of(&joining[i].job), 0);
 	ck_assert_int_eq(copy, 1);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 

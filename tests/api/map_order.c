@@ -269,7 +269,7 @@ TEST(a_join_waits_for_all_of_a_map, .timeout_s = 60)
 		array_put(pool, PINNED, copy, t.nr * 4);
 		finish(&t, &barrier);
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 

@@ -57,7 +57,6 @@ TEST(null_is_refused_by_every_function)
 	ck_assert_int_eq(rnl_barrier_wait(NULL, 0), -EINVAL);
 	ck_assert_int_eq(rnl_barrier_join(NULL), -EINVAL);
 
-	ck_assert_int_eq(rnl_thread_attach(NULL), -EINVAL);
 	ck_assert_int_eq(rnl_memory_get(NULL, RNL_PINNED, 1, &mem, 0), -EINVAL);
 	ck_assert_int_eq(rnl_memory_get(pool, RNL_PINNED, 1, NULL, 0), -EINVAL);
 	rnl_memory_put(NULL, NULL);

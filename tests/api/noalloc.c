@@ -202,7 +202,7 @@ TEST(the_counters_count, .not_simulated = ITS_OWN)
 		count_to(&sum, &from);
 		ck_assert_uint_ge(sum.locks, 1);
 		must(rnl_stream_wait(RNL_FOREVER));
-		rnl_thread_detach();
+		rnl_thread_attach(NULL);
 	}
 	rnl_pool_destroy(pool);
 }

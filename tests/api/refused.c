@@ -9,7 +9,7 @@
  * -EOWNERDEAD is not logged: another thread of the parent may have held a lock of the log.
  *
  * Refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_pool_destroy rnl_cq_destroy
- * rnl_order_fini rnl_thread_detach rnl_clock rnl_stream rnl_worker
+ * rnl_order_fini rnl_clock rnl_stream rnl_worker
  * rnl__cuda_unit_remove
  * In api/pinned and api/devices: rnl_memory_put
  * In api/log: rnl_map_start rnl_trace_start
@@ -98,7 +98,6 @@ TEST(a_call_without_its_pool_is_logged)
 	refused(rnl_trace_stop(NULL), -EINVAL, "rnl_trace_stop(): pool is NULL");
 	refused(rnl_barrier_init(&barrier, NULL), -EINVAL, "rnl_barrier_init(): pool is NULL");
 	refused(rnl_order_init(&order, NULL, 1), -EINVAL, "rnl_order_init(): pool is NULL");
-	refused(rnl_thread_attach(NULL), -EINVAL, "rnl_thread_attach(): pool is NULL");
 	refused(rnl_memory_get(NULL, RNL_PINNED, 1, &mem, 0), -EINVAL,
 		"rnl_memory_get(): pool is NULL");
 	end_hearing(pool);
@@ -525,7 +524,7 @@ TEST(work_that_is_refused_is_logged)
 	refused(rnl_launch(&nowhere, one, one, NULL), -ENOTSUP, "kernel nowhere has no function for");
 	refused(rnl_job_args(1, &mem), -EINVAL, "rnl_job_args(): called outside of a job's function");
 	must(rnl_stream_wait(RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	end_hearing(pool);
 }
 
@@ -540,7 +539,7 @@ TEST(a_launch_beyond_the_device_is_logged)
 	must(rnl_thread_attach(pool));
 	refused(rnl_launch(&plain, one, large, "abc"), -EINVAL,
 		"the device refused kernel plain with grid (1, 1, 1) and block (2048, 1, 1)");
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	end_hearing(pool);
 }
 
@@ -561,9 +560,9 @@ TEST(a_thread_of_another_device_is_logged)
 		must(rnl_thread_attach(other));
 		refused(rnl_thread_attach(pool), -EBUSY, "rnl_thread_attach(): this thread is attached to");
 		must(rnl_barrier_init(&barrier, pool));
-		refused(rnl_barrier_join(&barrier), -ENODEV, "call rnl_thread_detach() before");
+		refused(rnl_barrier_join(&barrier), -ENODEV, "call rnl_thread_attach(NULL) before");
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(other);
 	end_hearing(pool);
 }

@@ -231,7 +231,7 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 		ck_assert_int_ge(result_of(&after), 0);
 		ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(pool, copy);
 	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);

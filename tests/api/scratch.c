@@ -305,7 +305,7 @@ TEST(outside_of_a_job_there_is_none, .timeout_s = 60)
 	ck_assert_int_eq(rnl_scratch(64, &mem), -EINVAL);
 	must(rnl_thread_attach(pool));
 	ck_assert_int_eq(rnl_scratch(64, &mem), -EINVAL);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	ck_assert_ptr_eq(mem, &attr);
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_set_on_done(&job, callback));

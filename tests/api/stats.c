@@ -193,7 +193,7 @@ TEST(a_job_is_queued_then_in_flight_then_done)
 	gate_await(&kernel, 1);
 	ck_assert_uint_eq(figures_of(pool).in_flight, 0);
 	gate_open(&kernel);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 

@@ -56,7 +56,7 @@ TEST(a_thread_attaches_with_work_of_its_own_under_way)
 	gate_open(&gate);
 	must(rnl_stream_wait(RNL_FOREVER));
 	ck_assert_int_eq(*word, 0x07070707);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
@@ -68,7 +68,7 @@ TEST(a_thread_has_a_stream_between_attach_and_detach)
 
 	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	check_detached();
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	for (int round = 0; round < 3; round++) {
 		must(rnl_thread_attach(pool));
 		must(rnl_thread_attach(pool));
@@ -76,8 +76,8 @@ TEST(a_thread_has_a_stream_between_attach_and_detach)
 		must(rnl_stream_wait(RNL_FOREVER));
 		ck_assert_int_eq(!rnl_stream(), on_host());
 		ck_assert_int_eq(rnl_worker().index, -1);
-		rnl_thread_detach();
-		rnl_thread_detach();
+		rnl_thread_attach(NULL);
+		rnl_thread_attach(NULL);
 		check_detached();
 	}
 	rnl_memory_put(pool, mem);
@@ -93,7 +93,7 @@ TEST(pools_of_one_device_share_a_threads_stream)
 	rnl_pool_destroy(pool);
 	/* The stream belongs to the device, not to the pool. */
 	must(rnl_stream_wait(RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(other);
 }
 
@@ -114,9 +114,9 @@ TEST(a_thread_has_a_stream_on_one_device)
 	ck_assert_int_eq(rnl_thread_attach(other), -EBUSY);
 	must(rnl_barrier_init(&barrier, other));
 	ck_assert_int_eq(rnl_barrier_join(&barrier), -ENODEV);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	must(rnl_thread_attach(other));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(other);
 	rnl_pool_destroy(pool);
 }
@@ -141,7 +141,7 @@ static void *leaving_thread(void *arg)
 			ret = rnl_copy(l->to, l->from, l->bytes);
 	}
 	if (l->detaches)
-		rnl_thread_detach();
+		rnl_thread_attach(NULL);
 	return (void *)ret;
 }
 
@@ -181,7 +181,7 @@ static void *held_thread(void *arg)
 		ret = launch_store(l->gate, (int *)(void *)l->to, 29);
 	l->tid = own_tid();
 	if (l->detaches)
-		rnl_thread_detach();
+		rnl_thread_attach(NULL);
 	return (void *)ret;
 }
 
@@ -239,7 +239,7 @@ TEST(a_stream_does_its_work_in_order)
 	ck_assert_bytes(host[1], BYTES / 2, 3);
 	ck_assert_bytes(host[1] + BYTES / 2, BYTES / 2, 4);
 	must(rnl_stream_wait(0));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(pool, on_device);
 	rnl_memory_put(pool, host[0]);
 	rnl_memory_put(pool, host[1]);
@@ -260,7 +260,7 @@ TEST(nothing_to_copy_or_fill_is_no_error_and_null_is)
 	ck_assert_int_eq(rnl_copy(mem, NULL, 1), -EINVAL);
 	ck_assert_int_eq(rnl_fill(NULL, 1, 1), -EINVAL);
 	must(rnl_stream_wait(RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
@@ -294,7 +294,7 @@ TEST(work_is_issued_and_done_later)
 	ck_assert_int_eq(copy, 17);
 	ck_assert_int_eq(*word, 1);
 	rnl_memory_put(pool, word);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -351,7 +351,7 @@ TEST(a_launch_takes_its_arguments_over_at_once)
 		must(rnl_stream_wait(RNL_FOREVER));
 		ck_assert_uint_eq(seen_grid.x, 1);
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 
@@ -385,6 +385,6 @@ TEST(a_launch_that_makes_no_sense_is_refused)
 		ck_assert_int_eq(rnl_launch(&plain, one, one, &args), -ENOTSUP);
 	/* The refused launches did not harm the stream. */
 	must(rnl_stream_wait(RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }

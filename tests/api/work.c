@@ -172,7 +172,7 @@ static int attach_fn(struct rnl_job *job)
 {
 	int ret = rnl_thread_attach(job->user);
 
-	rnl_thread_detach();	/* does nothing on a worker */
+	rnl_thread_attach(NULL);	/* does nothing on a worker */
 	return ret ? ret : rnl_worker().index;
 }
 
@@ -245,7 +245,7 @@ TEST(memory_is_aligned_and_the_callers)
 		}
 	}
 	rnl_memory_put(pool, check);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
 

@@ -197,7 +197,7 @@ static void warm_up(bool several)
 	int word = 0;
 
 	expect(!rnl_thread_attach(pool) && !launch_word(&word, 1));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	expect(word == 1);
 	expect_works(pool);
 	hold_once(pool);

@@ -145,7 +145,7 @@ static void detach(struct rnl_pool *pool, int ret)
 {
 	(void)pool;
 	(void)ret;
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 }
 
 static int join_fn(struct rnl_job *job)

@@ -135,7 +135,7 @@ static int meet(struct rnl_pool **pool)
 	if (!ret)
 		ret = rnl_stream_wait(RNL_FOREVER);
 	expect(!rnl_barrier_wait(&tail, RNL_FOREVER) && !rnl_barrier_wait(&barrier, RNL_FOREVER));
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	return ret;
 }
 

@@ -193,7 +193,7 @@ static void make_and_attach(struct rnl_pool *pool)
 
 static void detach_and_end(struct rnl_pool *pool, int ret)
 {
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	end(pool, ret);
 }
 
@@ -232,7 +232,7 @@ static int detach(struct rnl_pool **pool)
 {
 	(void)pool;
 	expect(fill() <= 0);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	expect(rnl_fill(device, 1, 1) == -ENODEV);
 	return 0;
 }
@@ -241,7 +241,7 @@ static int detach(struct rnl_pool **pool)
 static void wait_and_end(struct rnl_pool *pool, int ret)
 {
 	if (!rnl_thread_attach(pool))
-		rnl_thread_detach();
+		rnl_thread_attach(NULL);
 	end(pool, ret);
 }
 
@@ -279,7 +279,7 @@ const struct operation work_operations[] = {
 	{ .name = "rnl_thread_attach, the first", .functions = "rnl_thread_attach",
 	  .first = true, .before = make, .run = attach, .after = detach_and_end,
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_thread_detach", .functions = "rnl_thread_detach",
+	{ .name = "rnl_thread_attach, of NULL", .functions = "rnl_thread_attach",
 	  .before = make_and_attach, .run = detach, .after = wait_and_end },
 	{ .name = "rnl_stream, rnl_worker",
 	  .functions = "rnl_stream rnl_worker",

@@ -59,7 +59,7 @@ static void join(int in)
 	for (unsigned i = 0; !ret && !s.faulty && !s.lost && i < JOBS; i++)
 		must(!s.works[i].owned || s.works[i].in != in || words_are_there(&s.works[i]));
 	if (!s.lost)
-		rnl_thread_detach();
+		rnl_thread_attach(NULL);
 }
 
 static void read_figures(void)

@@ -12,7 +12,6 @@ cat >"$dir/unload.c" <<'END'
 
 static struct rnl_pool *pool;
 static int (*attach)(struct rnl_pool *pool);
-static void (*detach)(void);
 static pthread_barrier_t meet;
 static int ret;
 
@@ -20,7 +19,7 @@ static void *thread_main(void *detaches)
 {
 	ret = attach(pool);
 	if (detaches)
-		detach();
+		attach(NULL);
 	pthread_barrier_wait(&meet);	/* it may be unloaded */
 	pthread_barrier_wait(&meet);	/* it was */
 	return NULL;
@@ -41,7 +40,6 @@ int main(int argc, char **argv)
 	*(void **)&create = dlsym(lib, "rnl_pool_create");
 	*(void **)&destroy = dlsym(lib, "rnl_pool_destroy");
 	*(void **)&attach = dlsym(lib, "rnl_thread_attach");
-	*(void **)&detach = dlsym(lib, "rnl_thread_detach");
 	attr.device = "host";
 	if (create(&pool, &attr))
 		return 1;

@@ -220,7 +220,7 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 	}
 	rnl_memory_put(pool, copy);
 	rnl_memory_put(pool, values);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 	free(graph);
 }

@@ -155,7 +155,7 @@ static void produce(struct seat *seat)
 	if (!r->leaves)
 		finish(p);
 	/* A join of a barrier gave this thread a stream. */
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 }
 
 /* ---- the reaper ---------------------------------------------------------------- */

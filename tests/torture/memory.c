@@ -105,7 +105,7 @@ static void use_stream(struct seat *seat, struct held *h)
 	}
 	rnl_memory_put(r->pool, other);
 	if (draw(&seat->random, 2))
-		rnl_thread_detach();
+		rnl_thread_attach(NULL);
 }
 
 static void use_memory(struct seat *seat)
@@ -127,7 +127,7 @@ static void use_memory(struct seat *seat)
 		if (held[i].buf)
 			put(seat, &held[i]);
 	}
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	seat->round->nr_stopped++;
 }
 

@@ -274,6 +274,6 @@ void gpu_scales(struct bench_line *line, unsigned nr_gpus, double times)
 void gpu_row_end(void *arg, struct bench_line **lines)
 {
 	(void)lines;
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(*(struct rnl_pool **)arg);
 }

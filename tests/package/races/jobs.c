@@ -264,7 +264,7 @@ void joins(void)
 	must(rnl_barrier_wait(&all, RNL_FOREVER), "wait");
 	for (unsigned i = 0; i < JOBS; i++)
 		request_end(r[i], "joins");
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(pool, buf);
 }
 

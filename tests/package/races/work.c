@@ -102,7 +102,7 @@ void memory(void)
 	must(rnl_copy(buf, mem, NUMBERS * sizeof(unsigned)), "rnl_copy");
 	must(rnl_stream_wait(RNL_FOREVER), "rnl_stream_wait");
 	check(numbers[0] == 5 && numbers[1] == 0x01010101, "fill");
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_memory_put(pool, buf);
 	rnl_memory_put(pool, mem);
 }

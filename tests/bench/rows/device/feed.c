@@ -113,7 +113,7 @@ static void end(void *arg, struct bench_line **lines)
 	for (unsigned i = 0; i < BUFFERS; i++)
 		rnl_memory_put(f->pool, f->bufs[i]);
 	rnl_memory_put(f->pool, f->mem);
-	rnl_thread_detach();
+	rnl_thread_attach(NULL);
 	rnl_pool_destroy(f->pool);
 }
 
