@@ -79,13 +79,15 @@ int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused)
 int rnl_thread_attach(struct rnl_pool *pool)
 {
 	RNL__UNCANCELLED();
-	int ret = pool ? rnl__pool_check(pool) : 0;
+	int ret;
 
-	if (pool)
-		return ret ? ret : rnl__attach_caller(pool, "rnl_thread_attach()", -EBUSY);
-	if (!rnl__thread.worker)
-		rnl__stream_detach();
-	return 0;
+	if (!pool) {
+		if (!rnl__thread.worker)
+			rnl__stream_detach();
+		return 0;
+	}
+	ret = rnl__pool_check(pool);
+	return ret ? ret : rnl__attach_caller(pool, "rnl_thread_attach()", -EBUSY);
 }
 
 void *rnl_stream(void)
