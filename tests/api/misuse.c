@@ -18,7 +18,6 @@ SANITIZER_OPTIONS("allocator_may_return_null=1");
 TEST(null_is_refused_by_every_function)
 {
 	struct rnl_pool *pool = pool_of(1);
-	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job none, job, *list[1] = { &job };

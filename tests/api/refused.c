@@ -77,7 +77,6 @@ TEST(a_call_without_its_pool_is_logged)
 {
 	struct rnl_pool *pool = hearing_pool(1);
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_order order;

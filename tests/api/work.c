@@ -206,16 +206,7 @@ TEST(a_worker_has_its_index)
 
 static int get(struct rnl_pool *pool, bool pinned, size_t bytes, void **memp)
 {
-	return pinned ? rnl_memory_get(pool, RNL_PINNED, bytes, memp, 0) :
-			rnl_memory_get(pool, 0, bytes, memp, 0);
-}
-
-static void put(struct rnl_pool *pool, bool pinned, void *mem)
-{
-	if (pinned)
-		rnl_memory_put(pool, mem);
-	else
-		rnl_memory_put(pool, mem);
+	return rnl_memory_get(pool, pinned ? RNL_PINNED : 0, bytes, memp, 0);
 }
 
 TEST(memory_is_aligned_and_the_callers)
@@ -241,7 +232,7 @@ TEST(memory_is_aligned_and_the_callers)
 			must(rnl_copy(check, mem[i], sizes[i]));
 			must(rnl_stream_wait(RNL_FOREVER));
 			ck_assert_bytes(check, sizes[i], (int)i);
-			put(pool, pinned, mem[i]);
+			rnl_memory_put(pool, mem[i]);
 		}
 	}
 	rnl_memory_put(pool, check);
@@ -263,11 +254,11 @@ TEST(memory_that_is_not_to_be_had_is_an_error)
 		ck_assert_int_eq(get(pool, pinned, 1, NULL), -EINVAL);
 		ck_assert_int_eq(get(NULL, pinned, 1, &mem), -EINVAL);
 		ck_assert_ptr_eq(mem, pool);
-		put(pool, pinned, NULL);
-		put(NULL, pinned, NULL);
+		rnl_memory_put(pool, NULL);
+		rnl_memory_put(NULL, NULL);
 		/* The next job gets memory again. */
 		ck_assert_int_eq(get(pool, pinned, 1, &mem), 0);
-		put(pool, pinned, mem);
+		rnl_memory_put(pool, mem);
 		mem = pool;
 	}
 	rnl_pool_destroy(pool);
