@@ -26,6 +26,7 @@
 #include "sys/mute.h"
 #include "sys/thread.h"
 
+#define LINE_BYTES 640u		/* of a message, with its NUL */
 #define LIMIT 100u		/* lines of one format in a second */
 #define LIMIT_BITS 6
 
@@ -42,15 +43,17 @@ void rnl_set_log(rnl_log_fn *fn, void *arg)
 static void log_default(enum rnl_log_level level, const char *msg)
 {
 	struct rnl__mute mute;
-	int ret;
+	char line[LINE_BYTES + sizeof("runnel: warning: \n")];
+	int nr;
 
 	if (level == RNL_LOG_INFO)
 		return;
+	/* dprintf() would allocate. */
+	nr = snprintf(line, sizeof(line), "runnel: %s: %s\n",
+		      level == RNL_LOG_ERROR ? "error" : "warning", msg);
 	rnl__mute_begin(&mute);
 	/* One write, so that lines of several threads do not mix; if it fails, the line is lost. */
-	ret = dprintf(STDERR_FILENO, "runnel: %s: %s\n",
-		      level == RNL_LOG_ERROR ? "error" : "warning", msg);
-	rnl__mute_end(&mute, ret < 0 ? errno : 0);
+	rnl__mute_end(&mute, write(STDERR_FILENO, line, (size_t)nr) < 0 ? errno : 0);
 }
 
 __attribute__((format(printf, 3, 0)))
@@ -59,7 +62,7 @@ static void log_list(const struct rnl__log *log, enum rnl_log_level level, const
 {
 	RNL__UNCANCELLED();
 	const struct rnl__log *to = log && log->fn ? log : &of_process;
-	char line[640];
+	char line[LINE_BYTES];
 
 	vsnprintf(line, sizeof(line), format, list);
 	if (to->fn)
