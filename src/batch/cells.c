@@ -74,7 +74,10 @@ uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most)
 		said = true;
 		/* relaxed: the barrier orders it */
 		atomic_store_explicit(&b->lacks_cells, true, memory_order_relaxed);
-		/* [batch.B6] full barrier: we say so, then look again; pairs with [pool.R2] */
+		/*
+		 * [batch.B6] full barrier: we say so, then look again; pairs with those before the
+		 * calls of rnl__cells_ring()
+		 */
 		rnl__full_barrier();
 	}
 }

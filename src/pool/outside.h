@@ -17,7 +17,8 @@
  *	LAST		-		it is in a queue		drains, the keeper
  *	OPERATION	-		it ends				drains, the keeper
  *
- *	rnl_pool_close() closes CHAINED first, DELAYED after the queues, and DEFERRED last.
+ *	rnl_pool_close() closes CHAINED first, DELAYED after the queues, and DEFERRED last;
+ *	LAST and OPERATION stay open.
  */
 #ifndef RNL_OUTSIDE_H
 #define RNL_OUTSIDE_H

@@ -25,7 +25,7 @@ void rnl__pool_ring_batches(struct rnl_pool *pool)
 {
 	/*
 	 * [pool.R2] full barrier: the change is written before the look for reservations that wait;
-	 * pairs with [bell.L2], [batch.B6]
+	 * pairs with [bell.L2]
 	 */
 	rnl__full_barrier();
 	rnl__bell_ring(&pool->space_batch);
@@ -33,10 +33,11 @@ void rnl__pool_ring_batches(struct rnl_pool *pool)
 
 void rnl__pool_ring_spaces(struct rnl_pool *pool)
 {
-	const unsigned nr = rnl__pool_nr_workers(pool);
+	unsigned nr;
 
 	/* [pool.R3] full barrier: as [pool.R1]; pairs with [bell.L2], [line.W1], [park.S1] */
 	rnl__full_barrier();
+	nr = rnl__pool_nr_workers(pool);
 	rnl__bell_ring(&pool->space[0]);
 	rnl__bell_ring(&pool->space[1]);
 	rnl__line_wake(pool);

@@ -371,8 +371,8 @@ int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 		return timeout_ns ? rnl__pool_waits_for_itself(pool, "rnl_pool_drain()") : -EBUSY;
 	for (;;) {
 		/*
-		 * Workers that fall idle, and submits that take back a reservation,
-		 * change the counts, then ring: [pool.R1].
+		 * Workers that fall idle, submits that take back a reservation, and what leaves
+		 * the tallies change the counts, then ring: [pool.R1], [outside.L1].
 		 */
 		uint32_t listened = rnl__bell_listen(&pool->drained);
 

@@ -2,7 +2,7 @@
 /*
  * Model of a batcher: rnl__slab_reserve(), raise_limit(), open_next(), close_slab(), recycle() and
  * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2, P1, P2),
- * src/batch/cells.c ([batch.P3], P4, F1, F2, B5, B6), reserve, commit and cancel of
+ * src/batch/cells.c ([batch.P3], P4, F1, F2, B6), reserve, commit and cancel of
  * src/batch/request.c ([batch.C1], L1), taking in src/batch/take.c ([batch.O3], C2, C3, L2), and
  * the choice of the taker in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
