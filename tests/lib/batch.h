@@ -140,6 +140,7 @@ static inline struct rnl_batcher_stats counts_of(struct rnl_batcher *batcher)
 
 static inline void request_of(struct rnl_request *request, void *user)
 {
+	*request = (struct rnl_request){ .out = NULL };
 	must(rnl_job_init(&request->job, NULL));
 	request->job.user = user;
 }
