@@ -272,7 +272,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	return 0;
 }
 
-/* Whether the slot is a waiting job's own.  It is of the use that was read before, if that is exchanged. */
+/* Whether the slot is a waiting job's own, in the use that was read before if that has not changed since. */
 static bool is_wait(struct rnl__hold_slot *slot)
 {
 	/* [holds.L2] acquire: as in holds_look(); pairs with [holds.T2] */
@@ -286,8 +286,11 @@ static int holds_release(struct rnl_pool *pool, const struct rnl_hold *hold, int
 	/* [holds.L1] acquire: as in holds_look(); pairs with [holds.T1] */
 	uint64_t now = slot ? atomic_load_explicit(&slot->use, memory_order_acquire) : 0;
 
-	/* A waiting job's own slot was given to no program. */
-	if (now < hold->use || (now == hold->use && is_wait(slot)))
+	/*
+	 * A waiting job's own slot was given to no program.  The slot may have been released and taken
+	 * for a wait between the two looks: then its use has changed, by [holds.L2].
+	 */
+	if (now < hold->use || (now == hold->use && is_wait(slot) && rnl__peek(&slot->use) == now))
 		return -EINVAL;
 	if (now == hold->use && take_over(slot, hold->use, 1)) {
 		holds_end(pool, slot, has_deadline(slot), result);

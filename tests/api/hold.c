@@ -798,6 +798,62 @@ TEST(of_releases_by_several_threads_one_wins_and_the_pool_may_go_at_once)
 	}
 }
 
+/* Two threads release one hold, and its slot may be taken again for the job's own wait. */
+struct rivals {
+	struct rnl_hold holds[2];
+	_Atomic bool go, first;
+	_Atomic int nr_wrong, won;
+};
+
+static int hold_two_fn(struct rnl_job *job)
+{
+	struct rivals *r = job->user;
+
+	must(rnl_job_hold(job, &r->holds[0]));
+	must(rnl_job_hold(job, &r->holds[1]));
+	r->go = true;
+	while (!r->first)
+		sched_yield();
+	return 0;
+}
+
+static int rival_fn(void *arg)
+{
+	struct rivals *r = arg;
+	int ret;
+
+	while (!r->go)
+		sched_yield();
+	ret = rnl_hold_release(&r->holds[0], 0);
+	r->won += !ret;
+	r->nr_wrong += ret && ret != -EALREADY && ret != -ESTALE;
+	r->first = true;
+	return 0;
+}
+
+TEST(a_second_release_says_so_although_its_slot_is_used_again, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+
+	for (int round = 0; round < (sim_begin ? 20 : 300); round++) {
+		struct rivals r = { .won = 0 };
+		struct call calls[2];
+		struct rnl_job job;
+
+		job_of(&job, hold_two_fn, &r);
+		for (int i = 0; i < 2; i++)
+			call_start(&calls[i], rival_fn, &r);
+		must(rnl_submit(pool, &job));
+		for (int i = 0; i < 2; i++)
+			must(call_end(&calls[i]));
+		must(rnl_hold_release(&r.holds[1], 0));
+		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_eq(r.won, 1);
+		ck_assert_int_eq(r.nr_wrong, 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
 /* A thread that writes, then releases a hold. */
 struct writer {
 	struct rnl_hold hold;
