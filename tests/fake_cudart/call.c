@@ -56,6 +56,11 @@ cudaError_t fake__failed(void)
 	return (cudaError_t)sticky;
 }
 
+bool fake__fails(void)
+{
+	return fails;
+}
+
 bool fake__move(void)
 {
 	nr_moving += !fails;

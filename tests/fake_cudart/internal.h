@@ -138,6 +138,8 @@ void fake__fail(cudaError_t code);
  * False: the device is about to fail.
  */
 bool fake__move(void);
+/* Whether the device has failed, or is about to: fake__fail() waits for what moves. */
+bool fake__fails(void);
 void fake__moved(void);
 
 __attribute__((format(printf, 1, 2))) void fake__misuse(const char *format, ...);
