@@ -34,9 +34,12 @@ int rnl_device_describe(struct rnl_pool *pool, const char *name, unsigned device
 		devices = pool->devices;
 	else
 		ret = rnl__devices_open(name, &devices, why);
-	if (ret)
-		return rnl__refused(log, ret, DESCRIBE ": device is \"%s\": %s",
-				    name ? name : "auto", why);
+	if (ret) {
+		/* That a device is missing is an answer, and no mistake. */
+		rnl__log_limited(log, ret == -ENODEV ? RNL_LOG_INFO : RNL_LOG_ERROR,
+				 DESCRIBE ": device is \"%s\": %s", name ? name : "auto", why);
+		return ret;
+	}
 	if (device >= devices.nr)
 		return rnl__invalid(log, DESCRIBE ": device is %u; there are devices 0 to %u",
 				    device, devices.nr - 1);

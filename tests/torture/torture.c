@@ -102,11 +102,20 @@ static int look_for_device(void)
 	return ret;
 }
 
+/* Refused calls are what it is about: they need no line each. */
+static void say_nothing(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	(void)level;
+	(void)msg;
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
 
 	options_parse(argc, argv);
+	rnl_set_log(say_nothing, NULL);
 	tally_open();
 	(void)rnl_setup();
 	if (!options.fake && look_for_device())
