@@ -40,7 +40,6 @@ RNL_API inline const std::error_category &category() noexcept
 			return { e, std::generic_category() };
 		}
 	} errors;
-
 	return errors;
 }
 
@@ -60,8 +59,7 @@ struct end {
 	{
 		if (ret != -EBUSY)
 			return;
-		std::fprintf(stderr, "runnel: error: %s: its end would wait for ever: a job is not done, and "
-			     "this is a worker of its pool, or it is not reaped\n", what);
+		std::fprintf(stderr, "runnel: error: %s: its end would wait for ever: a job is not done\n", what);
 		std::terminate();
 	}
 };
@@ -132,8 +130,7 @@ public:
 			std::rethrow_exception(error);
 		check(ours.job.result, "the job's result");
 	}
-	/* Of a job that is done, as rnl_job.result. */
-	int result() const noexcept { return ours.job.result; }
+	int result() const noexcept { return ours.job.result; } /* of a job that is done */
 	operator rnl_job *() noexcept { return &ours.job; }
 
 protected:
