@@ -59,7 +59,8 @@ struct end {
 	{
 		if (ret != -EBUSY)
 			return;
-		std::fprintf(stderr, "runnel: error: %s: its end would wait for ever: a job is not done\n", what);
+		std::fprintf(stderr, "runnel: error: %s: its end would wait for ever: a job is not done, and "
+			     "this is a worker of its pool, or it is not reaped\n", what);
 		std::terminate();
 	}
 };
@@ -123,8 +124,7 @@ public:
 		check(rnl_job_wait(&ours.job, RNL_FOREVER), "rnl_job_wait");
 		rethrow();
 	}
-	/* The same of a job that is done: after a reap. */
-	void rethrow()
+	void rethrow() /* the same of a job that is done: after a reap */
 	{
 		if (error && ours.job.result == error_result)
 			std::rethrow_exception(error);
