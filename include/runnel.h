@@ -116,13 +116,13 @@ enum rnl_log_level {
 
 /*
  * Receives the library's messages. Without one, errors and warnings are written to the standard error
- * output, as "runnel: error: ...": each by one write(2), and if that fails, it is lost. A program that
- * wants silence gives a function that does nothing. Each call that is refused for a mistake is logged, with the value and what
- * to do: each -EINVAL, -ENODEV and -ENOTSUP; the -EBUSY for a job or a request that is under way, of a
- * wait that would not end, of rnl_setup() and rnl_thread_attach(). Other errors are answers, and are
- * not logged, nor is anything for an object of a forked child's parent. Calls that belong to no pool,
- * and those that change a job or ask about one, use the log of rnl_set_log(). Of lines of one kind the
- * first 100 in a second are logged; then the log says how many were left out.
+ * output, as "runnel: error: ...", each by one write(2); a line that cannot be written is lost. For
+ * silence, give a function that does nothing. Each call that is refused for a mistake is logged, with
+ * the value and the remedy: each -EINVAL, -ENODEV and -ENOTSUP; the -EBUSY for a job or a request that
+ * is under way, of a wait that would not end, of rnl_setup() and rnl_thread_attach(). Other errors are
+ * answers, and are not logged, nor is anything for an object of a forked child's parent. Calls that
+ * belong to no pool, and those that change a job or ask about one, use the log of rnl_set_log(). Of
+ * lines of one kind the first 100 in a second are logged; then the log says how many were left out.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not

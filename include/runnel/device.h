@@ -45,8 +45,8 @@ struct rnl_device_info {
  * @info: filled in; its size must be set. Fields that this library does not know become 0.
  * Context: without a pool, the first call of a process blocks while CUDA initialises.
  * Return: 0; -EINVAL the name is unknown, there is no device of that number, or info is NULL or has a
- *	wrong size; -ENODEV no such device answers, or the library was built without CUDA; -ENOMEM, -EIO
- *	the device answers, but CUDA cannot describe it; -EOWNERDEAD.
+ *	wrong size; -ENODEV no such device answers, or the library was built without CUDA: it is logged as
+ *	information; -ENOMEM, -EIO the device answers, but CUDA cannot describe it; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_device_describe(struct rnl_pool *pool, const char *name, unsigned device,

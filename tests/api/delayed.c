@@ -419,7 +419,7 @@ static void *submit_refused(void *arg)
 	return NULL;
 }
 
-/* For a moment such a submit is counted, and the drain that saw it has to be told. */
+/* A submit that is refused is never counted, so the drain does not wait for it. */
 TEST(a_drain_returns_beside_submits_that_are_refused, .timeout_s = 60)
 {
 	const double until = seconds_now() + (sim_begin ? 0.0003 : 1);
