@@ -74,7 +74,7 @@ HEADERS = {
     "memory": r"rnl_(memory_\w+|scratch)",
     "more": r"rnl_(job_more|job_set_more|order\w*|after)|RNL_(SPACE|EMPTY)",
     "replay": r"RNL_(GATHER|REPLAY\w*)|rnl_job_args",
-    "stats": r"rnl_(pool_read_stats|pool_stats\w*|pool_health|health\w*|latency|held)",
+    "stats": r"rnl_(pool_read_stats|pool_stats\w*|pool_health|health\w*|latency|unfinished)",
     "thread": r"rnl_(thread_\w+|stream_wait)",
     "trace": r"rnl_trace_\w+",
 }

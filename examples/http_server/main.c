@@ -297,23 +297,23 @@ static void end_threads(struct server *server)
 /* Says which requests are held, and by what. */
 static void log_held(const struct server *server)
 {
-	struct rnl_held held[PROGRAM_WORKERS_MAX + 1];
+	struct rnl_unfinished unfinished[PROGRAM_WORKERS_MAX + 1];
 	struct rnl_health health = RNL_HEALTH_INIT;
 
-	health.held = held;
-	health.max_held = PROGRAM_WORKERS_MAX + 1;
+	health.unfinished = unfinished;
+	health.max_unfinished = PROGRAM_WORKERS_MAX + 1;
 	rnl_pool_health(server->pool, &health);
-	for (unsigned i = 0; i < health.nr_held && i < health.max_held; i++) {
-		const struct slot *slot = slot_find(server, held[i].job);
+	for (unsigned i = 0; i < health.nr_unfinished && i < health.max_unfinished; i++) {
+		const struct slot *slot = slot_find(server, unfinished[i].job);
 
 		program_warn("%s is held by %s for %.1f s, on worker %u",
 			     slot ? slot->endpoint->route->path : "a job",
-			     held[i].by == RNL_HELD_BY_DEVICE ? "the device" :
-			     held[i].by == RNL_HELD_BY_HOLD ? "a hold" : "its function",
-			     (double)held[i].held_ns / 1e9, held[i].worker);
+			     unfinished[i].where == RNL_IN_DEVICE ? "the device" :
+			     unfinished[i].where == RNL_IN_HOLD ? "a hold" : "its function",
+			     (double)unfinished[i].for_ns / 1e9, unfinished[i].worker);
 	}
-	if (health.nr_held > health.max_held)
-		program_warn("and %u more", health.nr_held - health.max_held);
+	if (health.nr_unfinished > health.max_unfinished)
+		program_warn("and %u more", health.nr_unfinished - health.max_unfinished);
 }
 
 /*

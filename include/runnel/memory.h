@@ -41,9 +41,8 @@ RNL_API int rnl_memory_get(struct rnl_pool *pool, int where, size_t bytes, void 
 /*
  * Puts memory of rnl_memory_get() back. Nothing may use it any more: of a device's memory, all jobs that
  * use it must be done.
- * @pool: the memory's pool, or for a device's memory one that has the device. NULL for a pinned buffer
- *	whose pool the caller does not know: the call reads it from the bytes in front of the buffer. The
- *	pool must exist then, and @mem must not be memory of a device, which the host cannot read.
+ * @pool: the memory's pool, or for a device's memory one that has the device. NULL is an error, which
+ *	the call logs.
  * @mem: NULL does nothing. If it is no such memory, or was put back before, or the bytes in front of a
  *	pinned buffer were overwritten, the call logs an error and does nothing else.
  * Context: lock-free for a pinned buffer; as rnl_memory_get() for a device's memory.

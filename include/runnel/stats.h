@@ -120,19 +120,19 @@ enum rnl_health_state {
 	RNL_HEALTH_FAILED = 3		/* the device has failed: a new process is needed */
 };
 
-/* What keeps a job that has started from being done. */
-enum rnl_held_by {
-	RNL_HELD_BY_FUNCTION = 0,	/* its function, or its callback, runs */
-	RNL_HELD_BY_DEVICE = 1,		/* its function has returned, and the device works */
-	RNL_HELD_BY_HOLD = 2		/* nothing but holds: rnl_job_hold() */
+/* Where a job is that has started and is not done. */
+enum rnl_unfinished_where {
+	RNL_IN_FUNCTION = 0,	/* its function, or its callback, runs */
+	RNL_IN_DEVICE = 1,	/* its function has returned, and the device works */
+	RNL_IN_HOLD = 2		/* it waits for its holds only: rnl_job_hold() */
 };
 
 /* A job that has started and is not done, or whose callback runs. */
-struct rnl_held {
+struct rnl_unfinished {
 	const struct rnl_job *job;	/* to be compared only: it may be done by now */
 	uint32_t worker;		/* which has it; the keeper is RNL_WORKERS_MAX */
-	uint32_t by;			/* enum rnl_held_by */
-	uint64_t held_ns;		/* since that began; to some ms */
+	uint32_t where;			/* enum rnl_unfinished_where */
+	uint64_t for_ns;		/* for how long, to some ms */
 };
 
 struct rnl_health {
@@ -146,12 +146,12 @@ struct rnl_health {
 	uint64_t stuck_ms;		/* how long it has been stuck, to some milliseconds */
 	const struct rnl_job *stuck_job; /* its job; only to be compared: it may be done by now */
 	uint64_t queued;		/* in the workers' queues */
-	uint64_t on_hold;		/* jobs that wait for nothing but holds; these are not stuck */
-	uint64_t on_hold_ms;		/* how long the one that waits longest has, to some ms */
-	struct rnl_held *held;		/* the caller's array of max_held entries; NULL: none */
-	uint32_t max_held;		/* 0: held jobs are not searched for */
-	uint32_t nr_held;		/* jobs that have started and are not done; those from max_held
-					 * on are not in the array; 0 if max_held is 0 */
+	uint64_t held;			/* jobs that wait for their holds only; these are not stuck */
+	uint64_t held_ms;		/* how long the oldest of them has waited, to some ms */
+	struct rnl_unfinished *unfinished; /* the caller's array of max_unfinished entries, or NULL */
+	uint32_t max_unfinished;	/* 0: unfinished jobs are not listed */
+	uint32_t nr_unfinished;		/* jobs that have started and are not done, also those that the
+					 * array has no space for; 0 if max_unfinished is 0 */
 };
 #define RNL_HEALTH_INIT \
 	{ sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0 }
@@ -160,11 +160,11 @@ struct rnl_health {
  * Reads the health of a pool, for a server's health check; with an array also which jobs have
  * started and are not done: what the pool waits for after an rnl_pool_stop() that ran out of time.
  * These include jobs of maps and batchers, but no job that waits only for its barrier.
- * @health: filled in; its size, held and max_held must be set.
+ * @health: filled in; its size, unfinished and max_unfinished must be set.
  * Context: any thread, also while workers are stuck. Without an array it is cheaper than
  *	rnl_pool_read_stats(). A job that changes its state meanwhile may be missing in the array.
- * Return: 0; -EINVAL pool or health is NULL, health has a wrong size, or held is NULL and max_held
- *	is not 0; -EOWNERDEAD.
+ * Return: 0; -EINVAL pool or health is NULL, health has a wrong size, or unfinished is NULL and
+ *	max_unfinished is not 0; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *health);

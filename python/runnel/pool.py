@@ -27,7 +27,7 @@ from .queue import Queue, chosen, loop_queue, sweep
 
 SPACE, EMPTY = lib.RNL_SPACE, lib.RNL_EMPTY	# Pool.submit(when=)
 MASK = 2**64 - 1
-HELD_BY = ("function", "device", "hold")
+WHERE = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
 
 EXIT_TURN = 0.01	# seconds for a pool, at the interpreter's exit
@@ -225,7 +225,7 @@ class Pool:
         call = lib.rnl_pool_stop if cancel else lib.rnl_pool_drain
         ret = wait(lambda ns: call(c, ns), timeout, "Pool.close()")
         if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"Pool.close(): {len(self.held())} jobs have not ended in time")
+            raise TimeoutError(f"Pool.close(): {len(self.unfinished())} jobs have not ended in time")
         check(ret, "Pool.close()")
         self._closed = True
         _pools.discard(self)
@@ -420,11 +420,12 @@ class Pool:
         """The figures of struct rnl_health; `state` is "ok", "overloaded", "stuck" or "failed"."""
         health = self._health("Pool.health()", ())
         figures = dict(_as_dict(health[0]), state=HEALTH[health.state])
-        del figures["max_held"], figures["nr_held"]
+        del figures["max_unfinished"], figures["nr_unfinished"]
         return figures
 
-    def _health(self, what: str, held: Any) -> Any:
-        health = ffi.new("struct rnl_health *", {"held": held or ffi.NULL, "max_held": len(held)})
+    def _health(self, what: str, unfinished: Any) -> Any:
+        health = ffi.new("struct rnl_health *", {"unfinished": unfinished or ffi.NULL,
+                                                 "max_unfinished": len(unfinished)})
         health.size = ffi.sizeof(health[0])
         with self._use(what) as c:
             check(lib.rnl_pool_health(c, health), what)
@@ -441,13 +442,13 @@ class Pool:
                     return ffi.string(text).decode()
                 size = need + 4096
 
-    def held(self) -> List[Dict[str, Any]]:
-        """The jobs that have started and are not done: worker, seconds, and what they wait for:
-        "function", "device" or "hold"."""
-        held = ffi.new("struct rnl_held[]", 1024)
-        health = self._health("Pool.held()", held)
-        return [{"worker": h.worker, "seconds": h.held_ns / 1e9, "by": HELD_BY[h.by]}
-                for h in held[0:min(health.nr_held, len(held))]]
+    def unfinished(self) -> List[Dict[str, Any]]:
+        """The jobs that have started and are not done: worker, seconds, and where each is: in its
+        "function", on the "device" or kept by a "hold"."""
+        jobs = ffi.new("struct rnl_unfinished[]", 1024)
+        health = self._health("Pool.unfinished()", jobs)
+        return [{"worker": j.worker, "seconds": j.for_ns / 1e9, "where": WHERE[j.where]}
+                for j in jobs[0:min(health.nr_unfinished, len(jobs))]]
 
     @contextlib.contextmanager
     def trace(self, path: str) -> Iterator[None]:

@@ -42,8 +42,7 @@ struct pinned_slot {
 /* The 64 bytes before a buffer.  An overrun meets a field at an end first: both are checked. */
 struct header {
 	uint64_t check;
-	struct rnl__pinned *owner;
-	uint32_t unused[11];
+	uint32_t unused[13];
 	uint32_t id;
 };
 _Static_assert(sizeof(struct header) == RNL__CACHE_LINE, "buffers are aligned");
@@ -165,15 +164,6 @@ int rnl__pinned_put(struct rnl__pinned *p, void *buf)
 	return 0;
 }
 
-struct rnl__pinned *rnl__pinned_of(const void *buf)
-{
-	const struct header *header = (const struct header *)buf - 1;
-
-	if ((uintptr_t)header % RNL__CACHE_LINE || header->check != check_of(header, header->id))
-		return NULL;
-	return header->owner;
-}
-
 bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem, size_t bytes)
 {
 	return rnl__extents_holds(&p->extents, (uintptr_t)mem, bytes);
@@ -227,7 +217,6 @@ static uint32_t pinned_cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 		uint32_t id = rnl__node_id(row, i);
 
 		header->id = id;
-		header->owner = p;
 		header->check = check_of(header, id);
 		rnl__node_link(p->rows, id, id + 1);
 		/* relaxed: the push publishes it */

@@ -51,9 +51,6 @@ int rnl__pinned_get_wait(struct rnl__pinned *p, size_t bytes, void **bufp, uint6
 /* 0; -EINVAL no such buffer, or it is not out, or was overrun: then nothing is done. */
 int rnl__pinned_put(struct rnl__pinned *p, void *buf);
 
-/* Whose buffer it is, by the bytes in front of it; NULL: nobody's. */
-struct rnl__pinned *rnl__pinned_of(const void *buf);
-
 /* Whether these bytes lie in one region of this; without a lock, in some nanoseconds. */
 bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem, size_t bytes);
 

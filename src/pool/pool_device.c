@@ -91,22 +91,20 @@ static struct rnl__device *device_of(struct rnl_pool *pool, const void *mem)
 void rnl_memory_put(struct rnl_pool *pool, void *mem)
 {
 	struct rnl__device *device = NULL;
-	struct rnl__pinned *pinned;
 	bool is_pinned;
 
-	if (!mem || (pool && rnl__pool_check(pool)))
+	if (!mem || rnl__pool_given(pool, "rnl_memory_put()"))
 		return;
-	pinned = pool ? pool->pinned : rnl__pinned_of(mem);
-	if (pinned && !rnl__pinned_put(pinned, mem))
+	if (!rnl__pinned_put(pool->pinned, mem))
 		return;
-	is_pinned = pinned && rnl__pinned_holds(pinned, mem, 1);
-	if (pool && !is_pinned)
+	is_pinned = rnl__pinned_holds(pool->pinned, mem, 1);
+	if (!is_pinned)
 		device = device_of(pool, mem);
 	if (device)
 		rnl__device_free(device, RNL__DEVICE, mem);
 	/* A device that has failed may own nothing any more. */
-	else if (is_pinned || !pool || !rnl__pool_failed(pool))
-		rnl__log(pool ? &pool->log : NULL, RNL_LOG_ERROR,
+	else if (is_pinned || !rnl__pool_failed(pool))
+		rnl__log(&pool->log, RNL_LOG_ERROR,
 			 "rnl_memory_put(%p): no memory of this pool, or put back already, or "
 			 "overwritten in front of its start: left alone", mem);
 }

@@ -128,32 +128,32 @@ struct stats_look {
 	uint64_t now, held_since;
 };
 
-static void add_held(struct stats_look *look, unsigned worker, const struct rnl_job *job,
-		     enum rnl_held_by by, uint64_t since)
+static void add_unfinished(struct stats_look *look, unsigned worker, const struct rnl_job *job,
+			   enum rnl_unfinished_where where, uint64_t since)
 {
 	struct rnl_health *health = &look->health;
 
-	if (!health->max_held)
+	if (!health->max_unfinished)
 		return;
-	if (health->nr_held < health->max_held)
-		health->held[health->nr_held] = (struct rnl_held){
-			.job = job, .worker = worker, .by = by,
-			.held_ns = look->now > since ? look->now - since : 0,
+	if (health->nr_unfinished < health->max_unfinished)
+		health->unfinished[health->nr_unfinished] = (struct rnl_unfinished){
+			.job = job, .worker = worker, .where = where,
+			.for_ns = look->now > since ? look->now - since : 0,
 		};
-	health->nr_held++;
+	health->nr_unfinished++;
 }
 
-static void add_on_hold(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
+static void add_held(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
 {
 	struct stats_look *look = arg;
 
-	look->health.on_hold++;
+	look->health.held++;
 	look->held_since = rnl__smaller(look->held_since, since);
-	add_held(look, worker, job, RNL_HELD_BY_HOLD, since);
+	add_unfinished(look, worker, job, RNL_IN_HOLD, since);
 }
 
 /* The stream first: a job that leaves its function for the stream meanwhile is not there twice. */
-static void add_held_of(struct stats_look *look, struct rnl__worker *w)
+static void add_unfinished_of(struct stats_look *look, struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
 	const struct rnl_job *job;
@@ -164,13 +164,13 @@ static void add_held_of(struct stats_look *look, struct rnl__worker *w)
 		/* [stats.H3] acquire: as [stats.H2]; pairs with [inflight.H3] */
 		job = atomic_load_explicit(&place->job, memory_order_acquire);
 		if (job)
-			add_held(look, w->index, job, RNL_HELD_BY_DEVICE,
+			add_unfinished(look, w->index, job, RNL_IN_DEVICE,
 				 rnl__figure_read(&place->since));
 	}
 	/* [stats.H4] acquire: as [stats.H1]; pairs with [worker.H1] */
 	job = atomic_load_explicit(&w->running, memory_order_acquire);
 	if (job)
-		add_held(look, w->index, job, RNL_HELD_BY_FUNCTION,
+		add_unfinished(look, w->index, job, RNL_IN_FUNCTION,
 			 rnl__figure_read(&w->running_since));
 }
 
@@ -181,8 +181,8 @@ static void stats_look_at(struct stats_look *look, struct rnl__worker *w)
 	bool on_device;
 	uint64_t busy_ns = busy_for(w, look->now, &job, &on_device);
 
-	if (health->max_held)
-		add_held_of(look, w);
+	if (health->max_unfinished)
+		add_unfinished_of(look, w);
 	if (busy_ns < w->pool->stuck_ns)
 		return;
 	if (!health->nr_stuck++ || busy_ns / 1000000 > health->stuck_ms) {
@@ -205,18 +205,18 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 				       RNL__FIRST_HEALTH);
 	if (ret)
 		return ret;
-	if (!out->held && out->max_held)
-		return rnl__invalid(&pool->log, "rnl_pool_health(): held is NULL, and max_held is %u",
-				    out->max_held);
-	health->held = out->held;
-	health->max_held = out->max_held;
-	rnl__holds_list(pool, add_on_hold, &look);
+	if (!out->unfinished && out->max_unfinished)
+		return rnl__invalid(&pool->log, "rnl_pool_health(): unfinished is NULL, and "
+				    "max_unfinished is %u", out->max_unfinished);
+	health->unfinished = out->unfinished;
+	health->max_unfinished = out->max_unfinished;
+	rnl__holds_list(pool, add_held, &look);
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
 		stats_look_at(&look, rnl__worker_at(pool, i));
 	stats_look_at(&look, &pool->keeper.self);
 	health->queued = rnl__pool_queued(pool);
-	health->on_hold_ms = look.held_since < look.now ?
+	health->held_ms = look.held_since < look.now ?
 			     (look.now - look.held_since) / 1000000 : 0;
 	health->device_error = rnl__figure_read(rnl__pool_any_device(pool)->failed);
 	if (health->device_error)

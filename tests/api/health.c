@@ -264,7 +264,7 @@ TEST(misuse_gets_an_errno)
 	/* Fields of a newer program become 0; memory behind them is not touched. */
 	memset(&other, 0xee, sizeof(other));
 	other.health.size = size + 24;
-	other.health.max_held = 0;
+	other.health.max_unfinished = 0;
 	ck_assert_int_eq(rnl_pool_health(pool, &other.health), 0);
 	ck_assert_uint_eq(other.health.size, size + 24);
 	ck_assert_bytes(other.bytes + size, 24, 0);

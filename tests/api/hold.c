@@ -464,31 +464,31 @@ TEST(a_stop_names_the_jobs_that_holds_keep)
 {
 	struct rnl_health health = RNL_HEALTH_INIT;
 	struct rnl_pool *pool = pool_of(2, .stuck_ms = 1);
-	struct rnl_held held[2];
+	struct rnl_unfinished unfinished[2];
 	struct holder h;
 
 	holder_of(&h, 2);
 	submit_held(pool, &h);
 	ck_assert_int_eq(rnl_pool_stop(pool, MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_job_is_cancelled(&h.job), 1);
-	health.held = held;
-	health.max_held = 2;
+	health.unfinished = unfinished;
+	health.max_unfinished = 2;
 	must(rnl_pool_health(pool, &health));
-	ck_assert_uint_eq(health.nr_held, 1);
-	ck_assert_ptr_eq(held[0].job, &h.job);
-	ck_assert_uint_eq(held[0].by, RNL_HELD_BY_HOLD);
-	ck_assert_uint_lt(held[0].worker, 2);
-	ck_assert_uint_lt(held[0].held_ns, UINT64_C(1000000000) * 600);
+	ck_assert_uint_eq(health.nr_unfinished, 1);
+	ck_assert_ptr_eq(unfinished[0].job, &h.job);
+	ck_assert_uint_eq(unfinished[0].where, RNL_IN_HOLD);
+	ck_assert_uint_lt(unfinished[0].worker, 2);
+	ck_assert_uint_lt(unfinished[0].for_ns, UINT64_C(1000000000) * 600);
 	/* Nothing is stuck: the world outside is slow. */
-	ck_eventually(!rnl_pool_health(pool, &health) && health.on_hold_ms > 5);
+	ck_eventually(!rnl_pool_health(pool, &health) && health.held_ms > 5);
 	ck_assert_uint_eq(health.state, RNL_HEALTH_OK);
-	ck_assert_uint_eq(health.on_hold, 1);
+	ck_assert_uint_eq(health.held, 1);
 	for (int i = 0; i < 2; i++)
 		must(rnl_hold_release(&h.holds[i], 0));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	must(rnl_pool_health(pool, &health));
-	ck_assert_uint_eq(health.nr_held, 0);
-	ck_assert_uint_eq(health.on_hold, 0);
+	ck_assert_uint_eq(health.nr_unfinished, 0);
+	ck_assert_uint_eq(health.held, 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -950,7 +950,7 @@ TEST(thousands_of_holds_at_once_end_in_any_order)
 	}
 	ck_eventually(figures_of(pool).held == NR);
 	must(rnl_pool_health(pool, &health));
-	ck_assert_uint_eq(health.on_hold, NR);
+	ck_assert_uint_eq(health.held, NR);
 	for (int i = 0; i < NR; i++) {
 		struct holder *h = &held[(i * 7919) % NR];
 

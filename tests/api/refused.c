@@ -109,7 +109,7 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	struct rnl_device_info info = { 0 };
 	struct rnl_pool_stats stats = { 0 };
 	struct rnl_health health = { 0 };
-	struct rnl_held held;
+	struct rnl_unfinished unfinished;
 
 	refused(rnl_device_describe(NULL, "host", 0, &info), -EINVAL, sized);
 	refused(rnl_device_describe(pool, NULL, 0, &info), -EINVAL, sized);
@@ -126,9 +126,9 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	refused(rnl_pool_read_stats(pool, -2, &stats), -EINVAL, "worker is -2; the pool");
 	refused(rnl_pool_stats_text(pool, NULL, NULL, 9), -EINVAL, "buf is NULL, and bytes is 9");
 	health.size = sizeof(health);
-	health.max_held = 1;
-	refused(rnl_pool_health(pool, &health), -EINVAL, "held is NULL, and max_held is 1");
-	health.held = &held;
+	health.max_unfinished = 1;
+	refused(rnl_pool_health(pool, &health), -EINVAL, "unfinished is NULL, and max_unfinished is 1");
+	health.unfinished = &unfinished;
 	answered(rnl_pool_health(pool, &health), 0);
 	answered(rnl_trace_stop(pool), -EALREADY);
 	end_hearing(pool);

@@ -247,18 +247,18 @@ static int look(struct rnl_pool **pool)
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
-	struct rnl_held held;
+	struct rnl_unfinished unfinished;
 	int ret = rnl_device_describe(*pool, NULL, 0, &info);
 
 	if (!ret)
 		ret = rnl_pool_read_stats(*pool, RNL_ALL_WORKERS, &stats);
 	if (!ret)
 		ret = rnl_pool_read_stats(*pool, 0, &stats);
-	health.held = &held;
-	health.max_held = 1;
+	health.unfinished = &unfinished;
+	health.max_unfinished = 1;
 	if (!ret)
 		ret = rnl_pool_health(*pool, &health);
-	expect(health.nr_held == 0);
+	expect(health.nr_unfinished == 0);
 	return ret;
 }
 

@@ -66,15 +66,15 @@ static void read_figures(void)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
-	struct rnl_held held[JOBS];
+	struct rnl_unfinished unfinished[JOBS];
 
 	must(!rnl_pool_read_stats(s.pool, RNL_ALL_WORKERS, &stats) &&
 	     (s.others || stats.done <= s.nr_accepted));
-	health.held = held;
-	health.max_held = JOBS;
+	health.unfinished = unfinished;
+	health.max_unfinished = JOBS;
 	must(!rnl_pool_health(s.pool, &health) && health.state != RNL_HEALTH_STUCK);
 	must(health.state != RNL_HEALTH_FAILED || s.lost);
-	must(health.nr_held <= JOBS);
+	must(health.nr_unfinished <= JOBS);
 	must(rnl_pool_stats_text(s.pool, "a\"b\\c\n", NULL, 0) > 0);
 }
 

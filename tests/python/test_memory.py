@@ -100,7 +100,7 @@ class Memory(unittest.TestCase):
         with Gate() as gate:
             copied = self.pool.submit(job)
             gate.await_entered()
-            self.assertTrue(comes_true(lambda: seen and [h["by"] for h in self.pool.held()] not in
+            self.assertTrue(comes_true(lambda: seen and [h["where"] for h in self.pool.unfinished()] not in
                                        ([], ["function"])))
             gc.collect()
             self.assertIsNotNone(seen[0]())

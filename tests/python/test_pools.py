@@ -81,7 +81,7 @@ class Pools(unittest.TestCase):
         p = pool()
         p.close(LONG)
         p.close()
-        for call in (lambda: p.submit(int), p.stats, p.health, p.metrics, p.held, p.drain, p.cancel,
+        for call in (lambda: p.submit(int), p.stats, p.health, p.metrics, p.unfinished, p.drain, p.cancel,
                      p.barrier, lambda: p.pinned(1), lambda: p.device_array(1),
                      lambda: p.resize(1)):
             with self.assertRaises(runnel.Closed):
@@ -169,7 +169,7 @@ class Pools(unittest.TestCase):
             with Gate() as gate:
                 p.submit(gate.wait)
                 gate.await_entered()
-                self.assertTrue(comes_true(lambda: [h["by"] for h in p.held()] == ["function"]))
+                self.assertTrue(comes_true(lambda: [h["where"] for h in p.unfinished()] == ["function"]))
 
     def test_a_trace_is_written(self):
         with tempfile.TemporaryDirectory() as folder, pool() as p:

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Which jobs are held, and whether by their function or by the device. */
+/* Which jobs have started and are not done, and where they are. */
 #include <runnel/stats.h>
 
 #include "host_kernel.h"
 #include "pool.h"
 
-static struct rnl_held held[5];
+static struct rnl_unfinished unfinished[5];
 
-/* How many there are; of them @max in `held`. */
-static unsigned held_of(struct rnl_pool *pool, unsigned max)
+/* How many there are; of them @max in `unfinished`. */
+static unsigned find_unfinished(struct rnl_pool *pool, unsigned max)
 {
 	struct rnl_health health = RNL_HEALTH_INIT;
 
-	health.held = held;
-	health.max_held = max;
-	memset(held, 0xff, sizeof(held));
+	health.unfinished = unfinished;
+	health.max_unfinished = max;
+	memset(unfinished, 0xff, sizeof(unfinished));
 	must(rnl_pool_health(pool, &health));
-	ck_assert_ptr_eq(health.held, held);
-	ck_assert_uint_eq(health.max_held, max);
-	return health.nr_held;
+	ck_assert_ptr_eq(health.unfinished, unfinished);
+	ck_assert_uint_eq(health.max_unfinished, max);
+	return health.nr_unfinished;
 }
 
 TEST(a_function_that_runs_holds_its_job)
@@ -27,26 +27,26 @@ TEST(a_function_that_runs_holds_its_job)
 	struct gate gate = GATE_INIT;
 	struct rnl_job jobs[3];
 
-	ck_assert_uint_eq(held_of(pool, 3), 0);
+	ck_assert_uint_eq(find_unfinished(pool, 3), 0);
 	hold_workers(pool, &gate, jobs, 2);
 	submit_job(pool, &jobs[2], noop_fn, NULL);
-	/* The queued job is not held. */
-	ck_assert_uint_eq(held_of(pool, 3), 2);
+	/* The queued job has not started. */
+	ck_assert_uint_eq(find_unfinished(pool, 3), 2);
 	for (int i = 0; i < 2; i++) {
-		ck_assert(held[i].job == &jobs[0] || held[i].job == &jobs[1]);
-		ck_assert_uint_eq(held[i].worker, (unsigned)i);
-		ck_assert_uint_eq(held[i].by, RNL_HELD_BY_FUNCTION);
-		ck_assert_uint_lt(held[i].held_ns, UINT64_C(1000000000) * 600);
+		ck_assert(unfinished[i].job == &jobs[0] || unfinished[i].job == &jobs[1]);
+		ck_assert_uint_eq(unfinished[i].worker, (unsigned)i);
+		ck_assert_uint_eq(unfinished[i].where, RNL_IN_FUNCTION);
+		ck_assert_uint_lt(unfinished[i].for_ns, UINT64_C(1000000000) * 600);
 	}
-	ck_assert(held[0].job != held[1].job);
+	ck_assert(unfinished[0].job != unfinished[1].job);
 	/* More than there is space for: they are counted. */
-	ck_assert_uint_eq(held_of(pool, 1), 2);
-	ck_assert_uint_eq(held[1].worker, UINT32_MAX);
+	ck_assert_uint_eq(find_unfinished(pool, 1), 2);
+	ck_assert_uint_eq(unfinished[1].worker, UINT32_MAX);
 	/* Without an array they are not. */
-	ck_assert_uint_eq(held_of(pool, 0), 0);
+	ck_assert_uint_eq(find_unfinished(pool, 0), 0);
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_eventually(held_of(pool, 1) == 0);
+	ck_eventually(find_unfinished(pool, 1) == 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -69,10 +69,10 @@ TEST(the_device_holds_the_jobs_on_a_stream_and_lets_each_go)
 		for (int done = 0; done < NR; done++) {
 			unsigned seen = 0;
 
-			ck_eventually(held_of(pool, NR) == (unsigned)(NR - done));
+			ck_eventually(find_unfinished(pool, NR) == (unsigned)(NR - done));
 			for (int i = 0; i < NR - done; i++) {
-				ck_assert_uint_eq(held[i].by, RNL_HELD_BY_DEVICE);
-				seen |= 1u << (held[i].job - jobs);
+				ck_assert_uint_eq(unfinished[i].where, RNL_IN_DEVICE);
+				seen |= 1u << (unfinished[i].job - jobs);
 			}
 			ck_assert_uint_eq(seen, (1u << NR) - (1u << done));
 			gate_open(&gates[done]);
@@ -99,9 +99,9 @@ TEST(a_callback_holds_its_job_also_on_the_keeper)
 	must(rnl_submit(pool, &job));
 	must(rnl_job_cancel(&job));
 	gate_await(&callback, 1);
-	ck_assert_uint_eq(held_of(pool, 2), 2);
-	ck_assert_ptr_eq(held[1].job, &job);
-	ck_assert_uint_eq(held[1].worker, RNL_WORKERS_MAX);
+	ck_assert_uint_eq(find_unfinished(pool, 2), 2);
+	ck_assert_ptr_eq(unfinished[1].job, &job);
+	ck_assert_uint_eq(unfinished[1].worker, RNL_WORKERS_MAX);
 	gate_open(&callback);
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
