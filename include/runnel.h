@@ -205,7 +205,7 @@ struct rnl_pool_attr {
 	uint32_t time_every;	/* one job in time_every is timed, at random, for
 				 * rnl_pool_read_stats(); rounded up to a power of two; 0: 64 */
 	const char *name;	/* workers are called NAME-0, ..., their host streams NAME:0, ..., the
-				 * keeper NAME-keep, a trace's writer NAME-trace; of its UTF-8 characters
+				 * timer thread NAME-timer, a trace's writer NAME-trace; of its UTF-8 characters
 				 * those that fit into 15 bytes are used; NULL: "rnl-worker" */
 	const uint16_t *cpus;	/* worker i runs on CPU cpus[i % nr_cpus] only, and so does the
 				 * thread of its host stream; NULL: on any CPU */
@@ -236,7 +236,7 @@ struct rnl_pool_attr {
 	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL }
 
 /*
- * Creates a pool and starts its workers, and one more thread, the keeper, which sleeps until a
+ * Creates a pool and starts its workers, and one more thread, the timer thread, which sleeps until a
  * queued job is cancelled or late.
  * @poolp: receives the pool; unchanged on failure.
  * @attr: copied; NULL means all defaults.
@@ -468,9 +468,9 @@ RNL_API int rnl_job_set_then(struct rnl_job *job, struct rnl_job *next);
 /*
  * Sets a callback for when the job is done, whatever its result. A worker calls it once for each
  * accepted submit, after the device has passed the job. If the job's function was not called, the
- * pool's own thread, the keeper, may call it: there rnl_worker().index is -1, the thread has no
+ * pool's own thread, the timer thread, may call it: there rnl_worker().index is -1, the thread has no
  * stream, and meanwhile the pool starts no delayed job and no notice, and completes no other
- * cancelled or expired job. Where a comment says "on a worker of the pool", the keeper is one.
+ * cancelled or expired job. Where a comment says "on a worker of the pool", the timer thread is one.
  * @fn: owns the job: it may submit it again or free it. It may call every function except a
  *	blocking wait on its own pool. Work that it issues to the stream belongs to no job. While it
  *	runs, its worker does nothing else. NULL removes a callback.
@@ -496,7 +496,7 @@ RNL_API int rnl_job_set_cq(struct rnl_job *job, struct rnl_cq *cq);
  * Sets a deadline for the job's start. If the job has not started @timeout_ns after its submit,
  * its function is not called, and the job completes with -ETIMEDOUT. A job that has started runs
  * to its end, but its holds do not last longer: rnl_job_hold(). A queued job completes within 10 ms
- * of its deadline, also while all workers are busy, if the keeper gets a CPU and no queue has tens of
+ * of its deadline, also while all workers are busy, if the timer thread gets a CPU and no queue has tens of
  * thousands of jobs. A job that comes after a barrier completes when a worker takes it.
  * @timeout_ns: counted from each submit; negative: no deadline.
  * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
@@ -627,7 +627,7 @@ RNL_API int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, 
  * function does not run.
  * Return: 0 the job completes with -ECANCELED, also if it was cancelled before, by itself or with
  *	all jobs; -EBUSY the job is not done, and has started: its function may learn of the cancel
- *	by rnl_job_is_cancelled(); or a worker or the keeper is completing it without a call, as it
+ *	by rnl_job_is_cancelled(); or a worker or the timer thread is completing it without a call, as it
  *	is late, was cancelled, or comes after a barrier with a job that failed; -EALREADY the job is
  *	done, or waits in its completion queue; -EINVAL job is NULL or was never submitted;
  *	-EOWNERDEAD.
@@ -796,7 +796,7 @@ RNL_API int rnl_barrier_join(struct rnl_barrier *barrier);
  * rnl_job_wait() waits for it as for any job. Its result is 0, or that of the first job of the
  * barrier that failed. Nothing is started on a device, and no worker runs anything.
  * @job: initialised; in no barrier, after none, first of no chain. It is the pool's until it is done.
- * Context: any thread. A callback runs on the worker that ended the round, or on the keeper. The job
+ * Context: any thread. A callback runs on the worker that ended the round, or on the timer thread. The job
  *	is counted as queued. A cancel of it returns -EBUSY, and changes nothing.
  * Ordering: all that the counted jobs did, on host and device, happens before the job is done. The
  *	library no longer touches them, and if it counts no others, nor the barrier.

@@ -255,7 +255,7 @@ template <class F> [[nodiscard]] std::unique_ptr<job<std::decay_t<F>>> start(rnl
 class queue {
 	std::unique_ptr<rnl_cq, end> ours;
 	rnl_job *jobs[64] = {};		/* reaped; those from the index told on are not told */
-	int told = 0, there = 0;
+	int notified = 0, there = 0;
 
 public:
 	queue()
@@ -272,23 +272,23 @@ public:
 	template <class F> unsigned reap(F &&fn)
 	try {
 		for (int nr = 0, got = 64;; there = got) {
-			for (; told < there; nr++) {
+			for (; notified < there; nr++) {
 				if constexpr (std::is_invocable_v<F &, rnl_job *>) {
-					fn(jobs[told++]);
+					fn(jobs[notified++]);
 				} else {
-					any_job &job = any_job::of(jobs[told]);
+					any_job &job = any_job::of(jobs[notified]);
 
-					told++;
+					notified++;
 					fn(job);
 				}
 			}
 			if (got < 64)
 				return static_cast<unsigned>(nr);
-			told = there = 0;
+			notified = there = 0;
 			got = check(rnl_cq_reap(*this, jobs, 64, 0), "rnl_cq_reap");
 		}
 	} catch (...) {
-		if (told < there)
+		if (notified < there)
 			eventfd_write(rnl_cq_fd(*this), 1);
 		throw;
 	}

@@ -38,7 +38,7 @@ extern "C" {
  *
  * While a function is watched, the pool's other workers stop before they call a function of the
  * program. If not all of them have stopped within 10 ms, the function runs unwatched, and the guard
- * tries again at its 2nd, 4th, 8th ... run. A worker that was stopped for 200 ms (the keeper: 2 ms)
+ * tries again at its 2nd, 4th, 8th ... run. A worker that was stopped for 200 ms (the timer thread: 2 ms)
  * goes on, because the watched function may wait for it.
  *
  * A pool captures only if its attribute `guard` asks for it, or a job says RNL_REPLAY_CAPTURE. The

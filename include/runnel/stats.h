@@ -86,7 +86,7 @@ struct rnl_pool_stats {
 
 /*
  * Reads the figures of a pool, or of one worker. It reads counters and histograms once, and stops no
- * worker. Jobs that the keeper completed, since they were cancelled or late, are in no worker's
+ * worker. Jobs that the timer thread completed, since they were cancelled or late, are in no worker's
  * figures. A worker that has left the pool keeps its counts, and has nr_workers 0.
  * @worker: its index, from rnl_worker().index; RNL_ALL_WORKERS: the pool's figures.
  * @stats: filled in; its size must be set.
@@ -99,8 +99,8 @@ RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_po
 
 /*
  * Writes the figures of a pool and of its workers as text for Prometheus (exposition format 0.0.4).
- * Each sample has the label pool="NAME", those of a worker worker="3" and device="cuda:1". The keeper,
- * which completes jobs that were cancelled or are late, has worker="keeper" and no device.
+ * Each sample has the label pool="NAME", those of a worker worker="3" and device="cuda:1". The timer thread,
+ * which completes jobs that were cancelled or are late, has worker="timer" and no device.
  * A connection to the socket of the attribute top gets this text and a last line, "# EOF"; then it
  * is closed. A forked child that does not exec holds that socket open, and does not answer.
  * @name: NULL is the attribute's name, or "rnl-worker".
@@ -130,7 +130,7 @@ enum rnl_unfinished_where {
 /* A job that has started and is not done, or whose callback runs. */
 struct rnl_unfinished {
 	const struct rnl_job *job;	/* to be compared only: it may be done by now */
-	uint32_t worker;		/* which has it; the keeper is RNL_WORKERS_MAX */
+	uint32_t worker;		/* which has it; the timer thread is RNL_WORKERS_MAX */
 	uint32_t where;			/* enum rnl_unfinished_where */
 	uint64_t for_ns;		/* for how long, to some ms */
 };
@@ -141,7 +141,7 @@ struct rnl_health {
 	int32_t device_error;		/* CUDA's code, if the device has failed; -1: no code */
 	uint32_t nr_stuck;		/* workers that are stuck */
 	uint32_t stuck_worker;		/* the worker that has been stuck for the longest time;
-					 * RNL_WORKERS_MAX: the keeper, in a callback */
+					 * RNL_WORKERS_MAX: the timer thread, in a callback */
 	uint32_t on_device;		/* 1: it waits for the device; 0: it is in the function */
 	uint64_t stuck_ms;		/* how long it has been stuck, to some milliseconds */
 	const struct rnl_job *stuck_job; /* its job; only to be compared: it may be done by now */

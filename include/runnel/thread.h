@@ -18,7 +18,7 @@ extern "C" {
  * @pool: NULL takes the thread's stream away, as cuCtxSetCurrent() does a context, after a wait for what
  *	the thread issued; it does nothing on a worker, or on a thread that is not attached.
  * Return: 0; -EBUSY the thread is attached to a device that is not one of the pool's; -ENODEV it is a
- *	pool's keeper, in a callback, which has no stream; -ENOMEM;
+ *	pool's timer thread, in a callback, which has no stream; -ENOMEM;
  *	-EAGAIN the system started no more threads; -ENOTSUP it refuses threads; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */

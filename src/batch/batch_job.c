@@ -479,7 +479,7 @@ void rnl__batch_done(struct rnl_job *job)
 	else
 		batch_fail_all(batch, error);
 	if (rnl__pool_failed(batch->batcher->pool))
-		rnl__pool_ring_batches(batch->batcher->pool);
+		rnl__pool_wake_batches(batch->batcher->pool);
 	batch->ran = false;
 	rnl__schedule_ended(batch);
 }

@@ -140,7 +140,7 @@ static inline uint64_t rnl__slab_limit(uint64_t round, uint32_t nr)
  * A slot's state: a round, and what became of the slot in that round.  It has all bits of the
  * round: a slot may lie unused for any number of rounds.
  */
-enum { RNL__SLOT_PASSED = 1, RNL__SLOT_COMMITTED, RNL__SLOT_CANCELLED };
+enum { RNL__SLOT_SKIPPED = 1, RNL__SLOT_COMMITTED, RNL__SLOT_CANCELLED };
 
 static inline uint64_t rnl__slot_state(uint64_t round, unsigned what)
 {
@@ -283,7 +283,7 @@ uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most);
 void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr);
 
 /* Wakes threads that found no cell: there may be some.  A full barrier stands before the call. */
-void rnl__cells_ring(struct rnl_batcher *b);
+void rnl__cells_wake(struct rnl_batcher *b);
 
 /* The taker: picks cells for the requests of a batch, which are promised. */
 void rnl__cells_pick(struct rnl__batch *batch);

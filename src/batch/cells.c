@@ -76,20 +76,20 @@ uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most)
 		atomic_store_explicit(&b->lacks_cells, true, memory_order_relaxed);
 		/*
 		 * [batch.B6] full barrier: we say so, then look again; pairs with those before the
-		 * calls of rnl__cells_ring()
+		 * calls of rnl__cells_wake()
 		 */
 		rnl__full_barrier();
 	}
 }
 
-void rnl__cells_ring(struct rnl_batcher *b)
+void rnl__cells_wake(struct rnl_batcher *b)
 {
 	/* relaxed: the caller's full barrier orders it; pairs with [batch.B6] */
 	if (!atomic_load_explicit(&b->lacks_cells, memory_order_relaxed))
 		return;
 	/* relaxed: who says so again meanwhile has seen the cell, or is rung for */
 	atomic_store_explicit(&b->lacks_cells, false, memory_order_relaxed);
-	rnl__pool_ring_batches(b->pool);
+	rnl__pool_wake_batches(b->pool);
 }
 
 void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr)
@@ -99,7 +99,7 @@ void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr)
 	/* [batch.P3] release: the cells that were picked are not free; pairs with [batch.P4] */
 	atomic_fetch_add_explicit(&b->settled, nr, memory_order_release);
 	rnl__mb_after_rmw();
-	rnl__cells_ring(b);
+	rnl__cells_wake(b);
 }
 
 /* ---- picking ---------------------------------------------------------------- */
@@ -200,5 +200,5 @@ void rnl__cell_release(struct rnl_batcher *b, uint32_t cell)
 	/* [batch.F1] release: we do not look at the result any more; pairs with [batch.F2] */
 	atomic_fetch_or_explicit(word, UINT64_C(1) << INDEX_OF(cell) % 64, memory_order_release);
 	rnl__mb_after_rmw();
-	rnl__cells_ring(b);
+	rnl__cells_wake(b);
 }

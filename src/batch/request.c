@@ -8,7 +8,7 @@
 
 #include "job/barrier.h"
 #include "batch/batcher.h"
-#include "sys/bell.h"
+#include "sys/eventcount.h"
 #include "sys/clock.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
@@ -209,15 +209,15 @@ int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size
 		return ret;
 	deadline = rnl__deadline(timeout_ns);
 	for (;;) {
-		struct rnl__bell *bell = &b->pool->space_batch;
-		uint32_t listened = rnl__bell_listen(bell);
+		struct rnl__eventcount *eventcount = &b->pool->space_batch;
+		uint32_t listened = rnl__eventcount_prepare(eventcount);
 
 		ret = request_reserve(b, request, bytes);
 		if (ret != -EAGAIN)
 			return ret;
 		if (late)
 			return -ETIMEDOUT;
-		late = rnl__bell_wait(bell, listened, deadline) == -ETIMEDOUT;
+		late = rnl__eventcount_wait(eventcount, listened, deadline) == -ETIMEDOUT;
 	}
 }
 
@@ -253,7 +253,7 @@ static bool set_slot(struct rnl_batcher *b, const struct rnl_request *request, u
 	state = atomic_exchange_explicit(&slot->state, rnl__slot_state(round, what),
 					 memory_order_acq_rel);
 	rnl__mb_after_rmw();
-	return state == rnl__slot_state(round, RNL__SLOT_PASSED);
+	return state == rnl__slot_state(round, RNL__SLOT_SKIPPED);
 }
 
 int rnl_request_commit(struct rnl_request *request)

@@ -88,7 +88,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 	rnl__tsan_release(&slab->word);
 	/* [batch.S1] release: its memory, to the thread that opens it; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
-	rnl__pool_ring_batches(b->pool);
+	rnl__pool_wake_batches(b->pool);
 	return 0;
 }
 
@@ -113,7 +113,7 @@ static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
 	rnl__tsan_release(&slab->word);
 	/* [batch.S3] release: what was done in this round, to the next; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
-	rnl__pool_ring_batches(b->pool);
+	rnl__pool_wake_batches(b->pool);
 }
 
 void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr)
@@ -185,7 +185,7 @@ static int open_next(struct rnl_batcher *b, uint64_t round)
 			/* [batch.S4] release: as we found it; pairs with [batch.S2] */
 			atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 		/* Another thread may have found no slab free meanwhile, and waits. */
-		rnl__pool_ring_batches(b->pool);
+		rnl__pool_wake_batches(b->pool);
 		return 0;
 	}
 	return open_round(b) == round ? -EAGAIN : 0;
@@ -241,7 +241,7 @@ static int raise_limit(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t r
 	}
 	/* Then one that found no cell may wait. */
 	rnl__mb_after_rmw();
-	rnl__cells_ring(b);
+	rnl__cells_wake(b);
 	return 0;
 }
 

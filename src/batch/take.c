@@ -106,9 +106,9 @@ static uint64_t take_look_at(struct rnl__slot *slot, uint64_t round, unsigned *l
 	 * slot; acquire: as [batch.C2]; pairs with [batch.C1].
 	 */
 	if (atomic_compare_exchange_strong_explicit(&slot->state, &state,
-						    rnl__slot_state(round, RNL__SLOT_PASSED),
+						    rnl__slot_state(round, RNL__SLOT_SKIPPED),
 						    memory_order_acq_rel, memory_order_acquire))
-		return rnl__slot_state(round, RNL__SLOT_PASSED);
+		return rnl__slot_state(round, RNL__SLOT_SKIPPED);
 	return state;
 }
 

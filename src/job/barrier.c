@@ -227,7 +227,7 @@ void rnl__barrier_issued(struct rnl_job *job)
 
 /*
  * Has a job of rnl_barrier_notify() completed by this thread's worker or, on any other thread, by the
- * keeper.  A worker in its hooks completes no more jobs.
+ * timer thread.  A worker in its hooks completes no more jobs.
  */
 static void return_notice(struct rnl_job *job)
 {
@@ -236,7 +236,7 @@ static void return_notice(struct rnl_job *job)
 
 	job->device_error = 0;
 	rnl__tsan_release(job);
-	rnl__worker_return(own ? rnl__thread.worker : &pool->keeper.self, job);
+	rnl__worker_return(own ? rnl__thread.worker : &pool->timer.self, job);
 }
 
 static void go_on(const struct rnl__let_go *let_go)

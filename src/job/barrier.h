@@ -84,7 +84,7 @@ void rnl__barrier_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_
 		       uint32_t nr_done);
 
 /*
- * Has the job returned to a worker, or to the keeper, when all jobs counted so far are done; its
+ * Has the job returned to a worker, or to the timer thread, when all jobs counted so far are done; its
  * result is the barrier's.  0; -EAGAIN too many rounds are under way.  The barrier may be gone on
  * return.
  */

@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	A cancel changes the job's phase.  A worker that comes to the job completes it, or the
- *	keeper takes it out of its queue, whichever is first.  A delayed job is given to the
- *	keeper by name: delayed.h.
+ *	timer thread takes it out of its queue, whichever is first.  A delayed job is given to the
+ *	timer thread by name: delayed.h.
  *	A cancel of all jobs touches none of them: job.h.
  */
 #include "config.h"
@@ -32,7 +32,7 @@ int rnl_job_cancel(struct rnl_job *job)
 		rnl__delayed_cancelled(rnl__job_pool(job), job);
 		return 0;
 	case RNL__JOB_QUEUED:
-		rnl__keeper_cancelled(pool, false);
+		rnl__timer_cancelled(pool, false);
 		return 0;
 	case RNL__JOB_CANCELLED:
 		return 0;
@@ -69,6 +69,6 @@ int rnl_pool_cancel(struct rnl_pool *pool)
 	     rnl__outside_nr(pool, RNL__CHAINED) + rnl__outside_nr(pool, RNL__DELAYED);
 	/* relaxed: see rnl__job_cancelled_with_all() */
 	atomic_fetch_add_explicit(&pool->cancels, RNL__POOL_CANCEL, memory_order_relaxed);
-	rnl__keeper_cancelled(pool, true);
+	rnl__timer_cancelled(pool, true);
 	return nr < INT_MAX ? (int)nr : INT_MAX;
 }

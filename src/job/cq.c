@@ -31,7 +31,7 @@ struct rnl_cq {
 	/* ... and the reader's. */
 	_Alignas(RNL__CACHE_LINE) struct rnl_job *first; /* taken off the list, oldest first */
 	bool armed;			/* the reader has armed, and not seen a job since */
-	bool told;			/* the descriptor is readable, or about to be */
+	bool notified;			/* the descriptor is readable, or about to be */
 	int fd;
 	unsigned generation;
 	_Atomic uint32_t reaping;	/* a thread is in reap or wait */
@@ -92,7 +92,7 @@ static void make_unreadable(struct rnl_cq *cq)
 
 	if (read(cq->fd, &count, sizeof(count)) < 0)
 		errno = saved;		/* EAGAIN: it was not readable */
-	cq->told = false;
+	cq->notified = false;
 }
 
 /* Arms an empty list.  False: jobs came meanwhile. */
@@ -129,16 +129,16 @@ static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 		cq->first = rnl__job_in_order(rnl__inbox_take_all(&cq->done));
 		if (cq->first) {
 			/* If it was armed, a worker writes. */
-			cq->told = cq->told || cq->armed;
+			cq->notified = cq->notified || cq->armed;
 			cq->armed = false;
 		} else if (arm(cq)) {
 			return nr;
 		}
 	}
 	/* The list was not seen empty, so the reader is to come again. */
-	if (!cq->told)
+	if (!cq->notified)
 		make_readable(cq);
-	cq->told = true;
+	cq->notified = true;
 	return nr;
 }
 

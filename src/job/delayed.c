@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that wait with the keeper; delayed.h has the design. */
+/* Jobs that wait with the timer thread; delayed.h has the design. */
 #include "config.h"
 
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 void rnl__delayed_init(struct rnl_pool *pool)
 {
-	pool->keeper.delayed = (struct rnl__heap){
+	pool->timer.delayed = (struct rnl__heap){
 		.time = offsetof(struct rnl_job_more, start_ns),
 		.next = offsetof(struct rnl_job_more, next),
 		.before = offsetof(struct rnl_job_more, before),
@@ -31,13 +31,13 @@ void rnl__delayed_init(struct rnl_pool *pool)
 /* Puts a notice on the list. */
 static void delayed_note(struct rnl_pool *pool, struct rnl_job *job)
 {
-	struct rnl_job *first = pool->keeper.notices;
+	struct rnl_job *first = pool->timer.notices;
 
 	job->more->next = first;
 	if (first)
 		first->more->before = job;
 	job->more->before = pool;
-	pool->keeper.notices = job;
+	pool->timer.notices = job;
 	if (job->flags & RNL__JOB_LAST)
 		return;
 	rnl__figure_add(&pool->nr_for_space, 1u);
@@ -51,8 +51,8 @@ static void delayed_unnote(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl_job *before = job->more->before, *next = job->more->next;
 
-	if (job == pool->keeper.notices)
-		pool->keeper.notices = next;
+	if (job == pool->timer.notices)
+		pool->timer.notices = next;
 	else
 		before->more->next = next;
 	if (next)
@@ -63,7 +63,7 @@ static void delayed_unnote(struct rnl_pool *pool, struct rnl_job *job)
 
 /*
  * Whether a notice on the list waits for space, and there is some.  Nobody rings for that but workers
- * that fall idle: the keeper looks each millisecond, and takes do not.
+ * that fall idle: the timer thread looks each millisecond, and takes do not.
  */
 static bool delayed_has_space(struct rnl_pool *pool)
 {
@@ -73,35 +73,35 @@ static bool delayed_has_space(struct rnl_pool *pool)
 /* Whether a notice on the list waits for the pool's end, and this is it. */
 static bool has_ended(struct rnl_pool *pool)
 {
-	return pool->keeper.notices && rnl__outside_nr(pool, RNL__LAST) && rnl__pool_closed(pool) &&
+	return pool->timer.notices && rnl__outside_nr(pool, RNL__LAST) && rnl__pool_closed(pool) &&
 	       rnl__pool_all_done(pool, false);
 }
 
 /* ---- in ------------------------------------------------------------------ */
 
-/* Puts a job in an inbox of the keeper's, by @link. */
+/* Puts a job in an inbox of the timer thread's, by @link. */
 static void give(struct rnl_pool *pool, struct rnl__inbox *inbox, struct rnl_job *job, void **link)
 {
 	(void)rnl__inbox_put(inbox, job, link);
-	rnl__keeper_ring(pool);
+	rnl__timer_wake(pool);
 }
 
 void rnl__delayed_push(struct rnl_job *job)
 {
 	struct rnl_pool *pool = job->pool;
 
-	give(pool, &pool->keeper.came, job, &job->link);
+	give(pool, &pool->timer.came, job, &job->link);
 }
 
 void rnl__delayed_cancelled(struct rnl_pool *pool, struct rnl_job *job)
 {
-	give(pool, &pool->keeper.cancelled_delayed, job, &job->more->cancelled);
+	give(pool, &pool->timer.cancelled_delayed, job, &job->more->cancelled);
 }
 
 bool rnl__delayed_came(struct rnl_pool *pool)
 {
-	return rnl__inbox_holds(&pool->keeper.came) ||
-	       rnl__inbox_holds(&pool->keeper.cancelled_delayed);
+	return rnl__inbox_holds(&pool->timer.came) ||
+	       rnl__inbox_holds(&pool->timer.cancelled_delayed);
 }
 
 /* ---- out ----------------------------------------------------------------- */
@@ -117,13 +117,13 @@ static void delayed_queue(struct rnl_pool *pool, struct rnl_job *job)
 	rnl__outside_leave(pool, why);
 	/* It is to be found in its queue. */
 	if (cancelled)
-		rnl__keeper_cancelled(pool, false);
+		rnl__timer_cancelled(pool, false);
 }
 
 /*
  * A job has left the heap or the list, or its cancel has come: if both are to happen, the second one
  * queues it.
- * So a thread that cancels a job may name it to the keeper afterwards.
+ * So a thread that cancels a job may name it to the timer thread afterwards.
  */
 static void delayed_meet(struct rnl_pool *pool, struct rnl_job *job)
 {
@@ -143,18 +143,19 @@ static void delayed_leave(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /* Those that were cancelled, one by one. */
-static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+static void take_cancelled(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	struct rnl_job *next, *job;
 
-	for (job = rnl__inbox_take_all(&pool->keeper.cancelled_delayed); job; job = next) {
-		rnl__keeper_step(brk);
+	for (job = rnl__inbox_take_all(&pool->timer.cancelled_delayed); job; job = next) {
+		rnl__timer_step(brk);
 		next = job->more->cancelled;
 		if (job->more->before && job->more->before != job) {
 			if (job->flags & RNL__JOB_MARKED)
 				delayed_unnote(pool, job);
 			else
-				rnl__heap_cut(&pool->keeper.delayed, job->more, rnl__keeper_between, brk);
+				rnl__heap_cut(&pool->timer.delayed, job->more, rnl__timer_between,
+					      brk);
 			delayed_queue(pool, job);
 		} else {
 			delayed_meet(pool, job);
@@ -167,15 +168,15 @@ static void put_in(struct rnl_pool *pool, struct rnl_job *job)
 	if (job->flags & RNL__JOB_MARKED)
 		delayed_note(pool, job);
 	else
-		rnl__heap_add(&pool->keeper.delayed, job->more);
+		rnl__heap_add(&pool->timer.delayed, job->more);
 }
 
-static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+static void take_in(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	struct rnl_job *next, *job;
 
-	for (job = rnl__inbox_take_all(&pool->keeper.came); job; job = next) {
-		rnl__keeper_step(brk);
+	for (job = rnl__inbox_take_all(&pool->timer.came); job; job = next) {
+		rnl__timer_step(brk);
 		next = job->link;
 		/* It was cancelled while it was being submitted, alone or with all others. */
 		if (rnl__job_cancelled(job))
@@ -199,19 +200,19 @@ static void sift(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /* Queues those that were cancelled with all others. */
-static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+static void sweep(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
-	struct rnl__heap all = pool->keeper.delayed;
+	struct rnl__heap all = pool->timer.delayed;
 	struct rnl_job *job, *next;
 	struct rnl_job_more *more;
 
-	pool->keeper.delayed.top = NULL;
+	pool->timer.delayed.top = NULL;
 	while ((more = rnl__heap_take_any(&all)) != NULL) {
-		rnl__keeper_step(brk);
+		rnl__timer_step(brk);
 		sift(pool, more->job);
 	}
-	for (job = pool->keeper.notices; job; job = next) {
-		rnl__keeper_step(brk);
+	for (job = pool->timer.notices; job; job = next) {
+		rnl__timer_step(brk);
 		next = job->more->next;
 		delayed_unnote(pool, job);
 		sift(pool, job);
@@ -219,13 +220,13 @@ static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 }
 
 /* Queues the notices that have come to wait for nothing. */
-static void start_notices(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+static void start_notices(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	const bool space = delayed_has_space(pool), ended = has_ended(pool);
 	struct rnl_job *job, *next;
 
-	for (job = space || ended ? pool->keeper.notices : NULL; job; job = next) {
-		rnl__keeper_step(brk);
+	for (job = space || ended ? pool->timer.notices : NULL; job; job = next) {
+		rnl__timer_step(brk);
 		next = job->more->next;
 		if (job->flags & RNL__JOB_LAST ? ended : space) {
 			delayed_unnote(pool, job);
@@ -235,7 +236,7 @@ static void start_notices(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 }
 
 void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
-		       struct rnl__keeper_break *brk)
+		       struct rnl__timer_break *brk)
 {
 	struct rnl_job_more *more;
 
@@ -243,9 +244,10 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 	take_cancelled(pool, brk);
 	if (all || rnl__tally_closed(&pool->outside[RNL__DELAYED]))
 		sweep(pool, brk);
-	while (rnl__heap_time(&pool->keeper.delayed) <= now && (more = pool->keeper.delayed.top) != NULL) {
-		rnl__keeper_step(brk);
-		rnl__heap_cut(&pool->keeper.delayed, more, rnl__keeper_between, brk);
+	while (rnl__heap_time(&pool->timer.delayed) <= now &&
+	       (more = pool->timer.delayed.top) != NULL) {
+		rnl__timer_step(brk);
+		rnl__heap_cut(&pool->timer.delayed, more, rnl__timer_between, brk);
 		delayed_leave(pool, more->job);
 	}
 	start_notices(pool, brk);
@@ -253,7 +255,7 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 
 uint64_t rnl__delayed_time(struct rnl_pool *pool)
 {
-	uint64_t due = rnl__heap_time(&pool->keeper.delayed);
+	uint64_t due = rnl__heap_time(&pool->timer.delayed);
 
 	if (delayed_has_space(pool) || has_ended(pool))
 		return 0;

@@ -68,10 +68,11 @@ _Static_assert(sizeof(struct rnl_job) == 128 && sizeof(((struct rnl_job *)NULL)-
 	       "two cache lines, with room to grow");
 
 enum {
-	RNL__JOB_DELAYED = 1,	/* the keeper has it: it waits for its time, space, or the end */
+	RNL__JOB_DELAYED =
+		1, /* the timer thread has it: it waits for its time, space, or the end */
 	RNL__JOB_QUEUED,
 	RNL__JOB_STARTED,
-	RNL__JOB_ASKED,		/* started; it was cancelled since, so it may end early */
+	RNL__JOB_ASKED, /* started; it was cancelled since, so it may end early */
 	RNL__JOB_CANCELLED,
 	RNL__JOB_DONE,
 };
@@ -172,7 +173,7 @@ static inline bool rnl__job_cancelled_with_all(const struct rnl_job *job)
 {
 	/*
 	 * relaxed: a job that is submitted, or started, beside the cancel may be cancelled or not;
-	 * a walk of the keeper sees the count, by [keeper.C2]
+	 * a scan of the timer thread sees the count, by [timer.C2]
 	 */
 	uint32_t cancels = atomic_load_explicit(&rnl__job_pool(job)->cancels,
 						memory_order_relaxed);
@@ -190,7 +191,7 @@ static inline bool rnl__job_start(struct rnl_job *job)
 	/*
 	 * [job.P1] acq_rel: this or a cancel changes the word first; pairs with [job.P2].  And a
 	 * full barrier, with rnl__mb_after_rmw(): the job was taken before the look for submits
-	 * that wait for space; pairs with [bell.L2], [line.W1].  And a worker that has woken says that it is
+	 * that wait for space; pairs with [eventcount.L2], [waitq.W1].  And a worker that has woken says that it is
 	 * awake before rnl__share_queue() looks whether its queue has more jobs, or a submit would
 	 * leave such a job to that worker; pairs with [queue.E1].
 	 */

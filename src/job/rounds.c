@@ -54,9 +54,9 @@ void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 	atomic_store_explicit(waiting_of(b, slot), 0, memory_order_relaxed);
 	/* [rounds.S1] release: the slot is as new; pairs with [rounds.S2] */
 	atomic_fetch_and_explicit(rnl__atomic(&b->slots), ~(1u << slot), memory_order_release);
-	/* [rounds.S3] full barrier: free before the look for waiters; pairs with [line.W1] */
+	/* [rounds.S3] full barrier: free before the look for waiters; pairs with [waitq.W1] */
 	rnl__mb_after_rmw();
-	rnl__line_wake(b->pool);
+	rnl__waitq_wake(b->pool);
 }
 
 /* The slot of the round that came after a FOLLOWED one. */
@@ -255,7 +255,7 @@ static uint64_t less(uint64_t open, uint64_t nr_issued, uint64_t nr_done)
 static void wake(struct rnl_pool *pool, _Atomic uint64_t *word, uint64_t old, uint64_t now)
 {
 	if (old & ~now & FULL)
-		rnl__pool_ring_spaces(pool);
+		rnl__pool_wake_spaces(pool);
 	if (old & ~now & JOINER)
 		(void)rnl__futex_wake(half_of(word, true), INT_MAX);
 	if (old & ~now & SLEEPER)

@@ -7,7 +7,7 @@
 #include "job/job.h"
 #include "job/submit.h"
 #include "pool/choose.h"
-#include "pool/line.h"
+#include "pool/waitq.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
@@ -61,16 +61,16 @@ static int wait_in_line(struct rnl_pool *pool, struct rnl_job *job, uint64_t dea
 	for (const struct rnl_job *it = rnl__job_then(job); it && w.nr_behind <= pool->max_queued;
 	     it = rnl__job_then(it))
 		w.nr_behind++;
-	rnl__line_enter(&pool->line, &w);
+	rnl__waitq_enter(&pool->waitq, &w);
 	for (;;) {
-		rnl__line_look(&pool->line, &w);
+		rnl__waitq_look(&pool->waitq, &w);
 		ret = submit_from_line(pool, job, &w);
 		if (ret != -EAGAIN || late)
 			break;
-		rnl__line_stay(pool, &w);
-		late = rnl__line_wait(&w, deadline) == -ETIMEDOUT;
+		rnl__waitq_stay(pool, &w);
+		late = rnl__waitq_wait(&w, deadline) == -ETIMEDOUT;
 	}
-	rnl__line_leave(pool, &w);
+	rnl__waitq_leave(pool, &w);
 	return ret == -EAGAIN ? -ETIMEDOUT : ret;
 }
 
@@ -84,18 +84,19 @@ static int wait_for_queue(struct rnl_pool *pool, struct rnl_job *job, uint64_t d
 
 	for (;;) {
 		uint32_t listened;
-		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
+		struct rnl__eventcount *eventcount =
+			rnl__choose_listen_for_space(pool, &wish, &listened);
 		int ret = rnl__submit_try(pool, job, NULL);
 
 		if (ret != -EAGAIN) {
 			/* The wake-up was consumed without the space: wakes the next waiter. */
 			if (ret)
-				rnl__bell_ring_once(bell);
+				rnl__eventcount_wake_one(eventcount);
 			return ret;
 		}
 		if (late)
 			return -ETIMEDOUT;
-		late = rnl__bell_wait(bell, listened, deadline) == -ETIMEDOUT;
+		late = rnl__eventcount_wait(eventcount, listened, deadline) == -ETIMEDOUT;
 	}
 }
 

@@ -218,7 +218,7 @@ static void lacks_now(struct rnl__waiter *w, unsigned lacks)
  */
 static bool is_left_to_others(struct rnl_pool *pool, struct rnl__waiter *w, unsigned lacks)
 {
-	const unsigned before = w ? w->before : rnl__line_lacks(&pool->line);
+	const unsigned before = w ? w->before : rnl__waitq_lacks(&pool->waitq);
 
 	if (before & lacks)
 		lacks_now(w, lacks);

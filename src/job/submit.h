@@ -8,7 +8,7 @@
 
 #include <runnel.h>
 
-#include "pool/line.h"
+#include "pool/waitq.h"
 #include "pool/pool.h"
 
 /*

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "sys/atomic.h"
-#include "sys/bell.h"
+#include "sys/eventcount.h"
 #include "memory/extents.h"
 #include "sys/fence.h"
 #include "memory/pinned.h"
@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct header) == RNL__CACHE_LINE, "buffers are aligned");
 
 struct rnl__pinned {
 	struct rnl__stack stacks[NR_CLASSES][NR_SHARDS];
-	_Alignas(RNL__CACHE_LINE) struct rnl__bell bell; /* a put rings it */
+	_Alignas(RNL__CACHE_LINE) struct rnl__eventcount eventcount; /* a put rings it */
 	_Alignas(RNL__CACHE_LINE) struct rnl__rows *rows;
 	struct pinned_slot *slots;
 	struct rnl__extents extents;
@@ -157,10 +157,10 @@ int rnl__pinned_put(struct rnl__pinned *p, void *buf)
 	pinned_push(p, pinned_slot_of(p, id)->class, id, id);
 	/*
 	 * [pinned.P1] full barrier (the exchange of the push, and this): the buffer is there
-	 * before the look for waiters; pairs with [bell.L2].
+	 * before the look for waiters; pairs with [eventcount.L2].
 	 */
 	rnl__mb_after_rmw();
-	rnl__bell_ring(&p->bell);
+	rnl__eventcount_wake(&p->eventcount);
 	return 0;
 }
 
@@ -387,12 +387,12 @@ int rnl__pinned_get_wait(struct rnl__pinned *p, size_t bytes, void **bufp, uint6
 		if (bytes > LARGEST ||
 		    extent_of(class_of(bytes), 1) + RNL__EXTENTS_SLOP > p->extents.max)
 			return ret;
-		listened = rnl__bell_listen(&p->bell);
+		listened = rnl__eventcount_prepare(&p->eventcount);
 		ret = rnl__pinned_get(p, bytes, bufp);
 		/* The device refused, although it was given back all that was not in use. */
 		if (ret == -ENOMEM && is_bare(p))
 			return ret;
-		if (ret == -ENOMEM && rnl__bell_wait(&p->bell, listened, deadline))
+		if (ret == -ENOMEM && rnl__eventcount_wait(&p->eventcount, listened, deadline))
 			return -ETIMEDOUT;
 	}
 	return ret;
@@ -410,7 +410,7 @@ int rnl__pinned_create(struct rnl__pinned **pinnedp, struct rnl__device *device,
 		return ret;
 	memset(p, 0, sizeof(*p));
 	pthread_mutex_init(&p->lock, NULL);
-	rnl__bell_init(&p->bell);
+	rnl__eventcount_init(&p->eventcount);
 	for (unsigned i = 0; i < NR_CLASSES * NR_SHARDS; i++)
 		rnl__stack_init(&p->stacks[i / NR_SHARDS][i % NR_SHARDS]);
 	rnl__extents_init(&p->extents, device, max);

@@ -71,7 +71,7 @@ static void staging_pop(struct rnl__staging *s, bool copy_out)
 	s->nr--;
 }
 
-void rnl__staging_passed(struct rnl__staging *s, uint64_t seq)
+void rnl__staging_reached(struct rnl__staging *s, uint64_t seq)
 {
 	while (s->nr && piece_at(s, 0)->seq <= seq)
 		staging_pop(s, true);

@@ -65,7 +65,7 @@ static inline bool rnl__staging_owes(const struct rnl__staging *s, uint64_t seq)
 }
 
 /* The device has passed all jobs up to @seq: empties their pieces. */
-void rnl__staging_passed(struct rnl__staging *s, uint64_t seq);
+void rnl__staging_reached(struct rnl__staging *s, uint64_t seq);
 
 /* A copy to a buffer was not issued after all: what is in the buffer is not copied out. */
 void rnl__staging_leave_out(struct rnl__staging *s, const struct rnl__copy *copy);

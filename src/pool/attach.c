@@ -60,8 +60,10 @@ int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused)
 	if (rnl__thread.stream && rnl__thread.generation == rnl__generation)
 		return attach_stay(pool, call, refused);
 	if (rnl__thread.worker)
-		return rnl__refused(&pool->log, -ENODEV, "%s: a pool's keeper, which calls this "
-				    "callback, has no stream", call);
+		return rnl__refused(&pool->log, -ENODEV,
+				    "%s: a pool's timer thread, which calls this "
+				    "callback, has no stream",
+				    call);
 	pthread_once(&key_once, make_key);
 	if (key_result)
 		return -ENOMEM;
@@ -107,7 +109,7 @@ struct rnl_worker_info rnl_worker(void)
 {
 	const struct rnl__worker *w = rnl__thread.worker;
 
-	if (!w || w->index == RNL__KEEPER)
+	if (!w || w->index == RNL__TIMER)
 		return (struct rnl_worker_info){ -1, -1, NULL };
 	return (struct rnl_worker_info){ (int)w->index, (int)w->device_index, w->data };
 }

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "pool/choose.h"
-#include "pool/crew.h"
+#include "pool/candidates.h"
 #include "stream/job_flags.h"
 #include "pool/park.h"
 #include "pool/outside.h"
@@ -42,54 +42,57 @@ static struct home *own_home(void)
 }
 
 /* The usual worker.  A division takes as long as a tenth of a submit. */
-static unsigned home_in(const struct rnl__crew *crew, unsigned index)
+static unsigned home_in(const struct rnl__candidates *from, unsigned index)
 {
-	return rnl__crew_worker(crew, index < crew->nr ? index : index % crew->nr);
+	return rnl__candidates_worker(from, index < from->nr ? index : index % from->nr);
 }
 
 /* The usual worker; now and then that becomes the less loaded of two. */
-static unsigned usual_worker(struct rnl_pool *pool, const struct rnl__crew *crew, struct home *home)
+static unsigned usual_worker(struct rnl_pool *pool, const struct rnl__candidates *from,
+			     struct home *home)
 {
 	unsigned other;
 
 	if (home->left) {
 		home->left--;
-		return home_in(crew, home->index);
+		return home_in(from, home->index);
 	}
 	/* xorshift64 (Marsaglia 2003) */
 	home->random ^= home->random << 13;
 	home->random ^= home->random >> 7;
 	home->random ^= home->random << 17;
-	home->index %= crew->nr;
+	home->index %= from->nr;
 	other = (home->index + 1 +
-		 (unsigned)(home->random >> 32) % (crew->nr > 1 ? crew->nr - 1 : 1)) % crew->nr;
-	if (load_of(pool, rnl__crew_worker(crew, other)) <
-	    load_of(pool, rnl__crew_worker(crew, home->index)))
+		 (unsigned)(home->random >> 32) % (from->nr > 1 ? from->nr - 1 : 1)) % from->nr;
+	if (load_of(pool, rnl__candidates_worker(from, other)) <
+	    load_of(pool, rnl__candidates_worker(from, home->index)))
 		home->index = other;
 	home->left = pool->home_for;
-	return rnl__crew_worker(crew, home->index);
+	return rnl__candidates_worker(from, home->index);
 }
 
-/* Of a mixed crew, those of the device that has most idle workers; the usual one's, if equal. */
-static struct rnl__crew crew_with_room(struct rnl_pool *pool, const struct rnl__crew *crew,
-				  const struct home *home)
+/* Of mixed candidates, those of the device with most idle workers; if equal, the usual one's. */
+static struct rnl__candidates candidates_with_room(struct rnl_pool *pool,
+						   const struct rnl__candidates *from,
+						   const struct home *home)
 {
-	const unsigned nr = pool->devices.nr, usual = home_in(crew, home->index) % nr;
+	const unsigned nr = pool->devices.nr, usual = home_in(from, home->index) % nr;
 	unsigned best = usual, most;
 
-	if (!rnl__lot_nr_free(crew->lot, RNL__ANY_WORKER))
-		return *crew;
-	most = rnl__lot_nr_free(crew->lot, pool->of_device[usual]);
+	if (!rnl__idle_set_nr_free(from->idle_set, RNL__ANY_WORKER))
+		return *from;
+	most = rnl__idle_set_nr_free(from->idle_set, pool->of_device[usual]);
 	for (unsigned i = 1; i < nr; i++) {
 		const unsigned device = (usual + i) % nr;
-		const unsigned nr_free = rnl__lot_nr_free(crew->lot, pool->of_device[device]);
+		const unsigned nr_free = rnl__idle_set_nr_free(from->idle_set,
+							       pool->of_device[device]);
 
 		if (nr_free <= most)
 			continue;
 		most = nr_free;
 		best = device;
 	}
-	return rnl__crew_on(pool, *crew, best);
+	return rnl__candidates_on(pool, *from, best);
 }
 
 /*
@@ -98,27 +101,27 @@ static struct rnl__crew crew_with_room(struct rnl_pool *pool, const struct rnl__
  * usual one first; else the usual one.  On the host device a job may be less work than the choice:
  * there it is the usual one at once, unless a worker sleeps.
  */
-static unsigned choose_open(struct rnl_pool *pool, const struct rnl__crew *all)
+static unsigned choose_open(struct rnl_pool *pool, const struct rnl__candidates *all)
 {
 	struct home *home = own_home();
-	struct rnl__crew crew = *all;
+	struct rnl__candidates from = *all;
 	struct rnl__worker *w;
 	unsigned first;
 	int index;
 
-	if (!rnl__pool_on_gpu(pool) && !rnl__lot_idle(crew.lot))
+	if (!rnl__pool_on_gpu(pool) && !rnl__idle_set_any(from.idle_set))
 		return usual_worker(pool, all, home);
-	if (crew.mixed)
-		crew = crew_with_room(pool, all, home);
-	first = home_in(&crew, home->index / crew.step);
+	if (from.mixed)
+		from = candidates_with_room(pool, all, home);
+	first = home_in(&from, home->index / from.step);
 	w = rnl__worker_at(pool, first);
 	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && rnl__worker_attends(w)) {
 		rnl__park_claimed(&w->park);
 		return first;
 	}
-	index = rnl__lot_claim_spinning(crew.lot, crew.among);
+	index = rnl__idle_set_claim_spinning(from.idle_set, from.among);
 	if (index < 0)
-		index = rnl__lot_claim(crew.lot, first, crew.among);
+		index = rnl__idle_set_claim(from.idle_set, first, from.among);
 	return index >= 0 ? (unsigned)index : usual_worker(pool, all, home);
 }
 
@@ -133,7 +136,7 @@ static void took_back(struct rnl_pool *pool, unsigned worker)
 {
 	struct rnl__worker *w = rnl__worker_at(pool, worker);
 
-	rnl__pool_ring_counts(pool);
+	rnl__pool_wake_counts(pool);
 	/* Its barrier stands before these two, also. */
 	rnl__worker_made_space(w);
 	rnl__park_wake(&w->park);
@@ -183,7 +186,8 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 
 static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
-	unsigned worker = rnl__crew_keyed(pool, rnl__crew_of(pool, staff, job), job->key);
+	unsigned worker =
+		rnl__candidates_keyed(pool, rnl__candidates_of(pool, staff, job), job->key);
 	int ret = reserve_bounded(pool, worker);
 
 	if (ret)
@@ -194,12 +198,12 @@ static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl_
 /* Space at the worker that the job should go to, or at another one. */
 static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
-	struct rnl__crew crew = rnl__crew_of(pool, staff, job);
-	unsigned worker = choose_open(pool, &crew);
+	struct rnl__candidates from = rnl__candidates_of(pool, staff, job);
+	unsigned worker = choose_open(pool, &from);
 	int ret = reserve_bounded(pool, worker);
 
-	for (unsigned i = 1; ret == -EAGAIN && i < crew.nr; i++) {
-		worker = rnl__crew_worker(&crew, ((worker - crew.first) / crew.step + 1) % crew.nr);
+	for (unsigned i = 1; ret == -EAGAIN && i < from.nr; i++) {
+		worker = rnl__candidates_worker(&from, ((worker - from.first) / from.step + 1) % from.nr);
 		ret = reserve_bounded(pool, worker);
 	}
 	job->worker = (uint16_t)worker;
@@ -227,9 +231,9 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 
 	for (;;) {
 		struct rnl__staff staff = rnl__pool_staff(pool);
-		struct rnl__crew crew = rnl__crew_of(pool, staff, job);
-		unsigned worker = keyed ? rnl__crew_keyed(pool, crew, job->key) :
-					  choose_open(pool, &crew);
+		struct rnl__candidates from = rnl__candidates_of(pool, staff, job);
+		unsigned worker = keyed ? rnl__candidates_keyed(pool, from, job->key) :
+					  choose_open(pool, &from);
 
 		if (!reserve_accepted(pool, worker))
 			continue;
@@ -242,10 +246,10 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 
 int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker)
 {
-	struct rnl__crew crew = rnl__crew_all(pool, rnl__pool_staff(pool), false);
+	struct rnl__candidates from = rnl__candidates_all(pool, rnl__pool_staff(pool), false);
 	int space;
 
-	*worker = choose_open(pool, &crew);
+	*worker = choose_open(pool, &from);
 	space = rnl__queue_reserve(&rnl__worker_at(pool, *worker)->queue, nr);
 	if (space < (int)nr)
 		took_back(pool, *worker);
@@ -254,11 +258,11 @@ int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker
 
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 {
-	struct rnl__crew crew = rnl__crew_of(pool, rnl__pool_staff(pool), job);
+	struct rnl__candidates from = rnl__candidates_of(pool, rnl__pool_staff(pool), job);
 	/* It would go there if it were put now. */
 	unsigned worker = job->flags & RNL__JOB_KEYED ?
-				  rnl__crew_keyed(pool, crew, job->key) :
-				  usual_worker(pool, &crew, own_home());
+				  rnl__candidates_keyed(pool, from, job->key) :
+				  usual_worker(pool, &from, own_home());
 
 	if (!rnl__queue_has_space(&rnl__worker_at(pool, worker)->queue))
 		return -EAGAIN;
@@ -277,27 +281,30 @@ void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
 
 /* ---- waiting for space --------------------------------------------------- */
 
-static struct rnl__bell *bell_of(struct rnl_pool *pool, struct rnl__staff staff,
+static struct rnl__eventcount *eventcount_of(struct rnl_pool *pool, struct rnl__staff staff,
 				 const struct rnl__wish *wish)
 {
 	if (wish->keyed)
-		return &rnl__worker_at(pool, rnl__crew_keyed(pool,
-							     rnl__crew_of(pool, staff, wish->job),
-							     wish->key))->space;
+		return &rnl__worker_at(pool, rnl__candidates_keyed(pool,
+								   rnl__candidates_of(pool, staff,
+										      wish->job),
+								   wish->key))
+				->space;
 	return &pool->space[wish->urgent && pool->nr_urgent];
 }
 
-struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const struct rnl__wish *wish,
-					       uint32_t *listened)
+struct rnl__eventcount *rnl__choose_listen_for_space(struct rnl_pool *pool,
+						     const struct rnl__wish *wish,
+						     uint32_t *listened)
 {
 	for (;;) {
 		struct rnl__staff staff = rnl__pool_staff(pool);
-		struct rnl__bell *bell = bell_of(pool, staff, wish);
+		struct rnl__eventcount *eventcount = eventcount_of(pool, staff, wish);
 
-		*listened = rnl__bell_listen(bell);
+		*listened = rnl__eventcount_prepare(eventcount);
 		/* A resize publishes its staff, then rings: it has yet to ring, or came before. */
 		if (rnl__pool_staff(pool).generation == staff.generation)
-			return bell;
+			return eventcount;
 	}
 }
 
@@ -307,11 +314,11 @@ struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const stru
 static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed,
 			const uint64_t *takers)
 {
-	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
+	struct rnl__idle_set *idle_set = w->urgent ? &pool->urgent_idle_set : &pool->idle_set;
 
 	if (rnl__park_wake(&w->park) || keyed)
 		return;
-	if (!rnl__lot_idle(&pool->lot) && !rnl__lot_idle(lot))
+	if (!rnl__idle_set_any(&pool->idle_set) && !rnl__idle_set_any(idle_set))
 		return;
 	/*
 	 * [choose.W1] It is awake.  The put's full barrier [queue.E1] stands before this look:
@@ -320,9 +327,9 @@ static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed
 	if (rnl__worker_attends(w))
 		return;
 	/* It is busy: a worker that sleeps may steal the job. */
-	if (w->urgent && (rnl__lot_wake_one(lot, takers) || w->device->priorities))
+	if (w->urgent && (rnl__idle_set_wake_one(idle_set, takers) || w->device->priorities))
 		return;
-	rnl__lot_wake_one(&pool->lot, takers);
+	rnl__idle_set_wake_one(&pool->idle_set, takers);
 }
 
 RNL__FLAT
@@ -334,26 +341,26 @@ void rnl__choose_put(struct rnl_job *job)
 	/* The job may be done by the time of the wake. */
 	const uint64_t *takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] :
 								RNL__ANY_WORKER;
-	uint64_t late_at = rnl__keeper_time(job);
+	uint64_t expires_at = rnl__timer_expiry(job);
 
 	rnl__queue_put(&w->queue, job);
 	choose_wake(pool, w, keyed, takers);
-	if (late_at != RNL__NEVER)
-		rnl__keeper_expect(w, late_at);
+	if (expires_at != RNL__NEVER)
+		rnl__timer_expect(w, expires_at);
 }
 
 void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
 			  unsigned nr)
 {
 	struct rnl__worker *w = rnl__worker_at(pool, worker);
-	uint64_t late_at = RNL__NEVER;
+	uint64_t expires_at = RNL__NEVER;
 
 	for (unsigned i = 0; i < nr; i++)
-		late_at = rnl__smaller(late_at, rnl__keeper_time(jobs[i]));
+		expires_at = rnl__smaller(expires_at, rnl__timer_expiry(jobs[i]));
 	rnl__queue_put_row(&w->queue, jobs, nr);
 	choose_wake(pool, w, false, RNL__ANY_WORKER);
-	if (late_at != RNL__NEVER)
-		rnl__keeper_expect(w, late_at);
+	if (expires_at != RNL__NEVER)
+		rnl__timer_expect(w, expires_at);
 }
 
 void rnl__choose_start(struct rnl_job *job)
@@ -377,10 +384,10 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 	unsigned worker;
 
 	do {
-		struct rnl__crew crew = rnl__crew_of(pool, rnl__pool_staff(pool), job);
+		struct rnl__candidates from = rnl__candidates_of(pool, rnl__pool_staff(pool), job);
 
 		/* Of jobs that go from device to device, each one's next is some jobs later. */
-		worker = rnl__crew_worker(&crew, home / crew.step % crew.nr);
+		worker = rnl__candidates_worker(&from, home / from.step % from.nr);
 	} while (!reserve_accepted(pool, worker));
 	job->worker = (uint16_t)worker;
 	rnl__choose_put(job);

@@ -7,7 +7,7 @@
  *	puts the job there, and wakes a worker for it.
  *	A keyed job goes to its key's worker.  An open job goes to an idle worker, else to the
  *	submitter's usual one, which now and then becomes the less loaded of two.
- *	In a pool of several devices an open job goes to the device with most idle workers.  crew.h has
+ *	In a pool of several devices an open job goes to the device with most idle workers.  candidates.h has
  *	the workers that a job may go to.
  *	A resize may change the staff during the choice: then the reservation is refused, since the
  *	worker has left, or the promise, since the keyed lane was shut.  The choice is made again,
@@ -21,7 +21,7 @@
 
 #include <runnel.h>
 
-#include "sys/bell.h"
+#include "sys/eventcount.h"
 
 /*
  * Chooses a worker for a claimed job, by its flags and its key, and reserves space there.
@@ -63,8 +63,9 @@ struct rnl__wish {
 	uint64_t key;
 };
 
-/* Listens for space for the job; the bell to wait for. */
-struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const struct rnl__wish *wish,
-					       uint32_t *listened);
+/* Listens for space for the job; the eventcount to wait for. */
+struct rnl__eventcount *rnl__choose_listen_for_space(struct rnl_pool *pool,
+						     const struct rnl__wish *wish,
+						     uint32_t *listened);
 
 #endif

@@ -22,7 +22,7 @@
 
 #define HOLD_NS 10000000u	/* the longest that a watch waits for the others to come out */
 #define HELD_NS 200000000u	/* the longest that the others wait then to come in, ... */
-#define HELD_KEEPER_NS 2000000u	/* ... and the keeper, whose jobs are to be told soon */
+#define HELD_TIMER_NS 2000000u	/* ... and the timer thread, whose jobs are to be told soon */
 #define FUNCTIONS 256u		/* watched at most; a power of two */
 #define FIRST_RUNS 8u		/* of each function, that are looked at for strays */
 #define LOOK_EVERY 61u		/* then one call of a worker; a prime, beside callers' periods */
@@ -130,7 +130,7 @@ static void go_out(struct rnl__guard *g)
 void rnl__guard_enter(struct rnl__worker *w)
 {
 	if (w->pool->guard->watches && !w->inside++)
-		go_in(w->pool->guard, w->index == RNL__KEEPER ? HELD_KEEPER_NS : HELD_NS);
+		go_in(w->pool->guard, w->index == RNL__TIMER ? HELD_TIMER_NS : HELD_NS);
 }
 
 void rnl__guard_leave(struct rnl__worker *w)

@@ -13,12 +13,12 @@
 #include "pool/holds.h"
 #include "stream/job_flags.h"
 #include "pool/pool.h"
-#include "pool/walk.h"
+#include "pool/scan.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/tsan.h"
 
-#define MANY 65536u		/* slots; before it makes more, a worker waits for the keeper, ... */
+#define MANY 65536u		/* slots; before it makes more, a worker waits for the timer thread, */
 #define NAP_NS 100000u		/* ... for so long, */
 #define NAPS 100		/* so many times */
 #define FIRST_CHUNK 64u		/* slots; each chunk has twice as many as the one before */
@@ -32,7 +32,7 @@ struct rnl__hold_slot {
 	_Atomic uint64_t at;		/* of a hold: the job's deadline; else when its wait began */
 	_Atomic uint32_t waits;		/* no hold: the job waits for its holds */
 	uint32_t id;
-	void *next, *before, *child;	/* in the keeper's heap; first `next` is the link in came_holds */
+	void *next, *before, *child;	/* in the timer's heap; first `next` is the link in came_holds */
 	void *link;			/* in free, freed_holds or left_holds */
 };
 
@@ -100,17 +100,17 @@ static bool make_chunk(struct rnl__worker *w)
 	return true;
 }
 
-/* Asks the keeper to put back slots that were released.  False: it has none. */
+/* Asks the timer thread to put back slots that were released.  False: it has none. */
 static bool ask_for_slots(struct rnl__worker *w)
 {
-	if (!rnl__inbox_holds(&w->pool->keeper.left_holds))
+	if (!rnl__inbox_holds(&w->pool->timer.left_holds))
 		return false;
 	w->holds.nr_taken = 0;
-	rnl__keeper_expect(&w->pool->keeper.self, rnl__now());
+	rnl__timer_expect(&w->pool->timer.self, rnl__now());
 	return true;
 }
 
-/* If holds are taken faster than the keeper puts slots back, waits for some, rather than make more. */
+/* If holds are taken faster than the timer thread puts slots back, waits for some, rather than make more. */
 static void await_slots(struct rnl__worker *w)
 {
 	struct rnl__holds *holds = &w->holds;
@@ -143,7 +143,7 @@ static struct rnl__hold_slot *free_slot(struct rnl__worker *w)
 }
 
 /*
- * Takes a slot for a job of this thread's worker, or NULL: no memory.  The keeper may end the use
+ * Takes a slot for a job of this thread's worker, or NULL: no memory.  The timer thread may end the use
  * at once, if it is late: so @use has it as it was made.
  */
 static struct rnl__hold_slot *holds_take(struct rnl__worker *w, struct rnl_job *job, bool waits,
@@ -207,15 +207,15 @@ static void holds_drop(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /*
- * Ends a hold after take_over().  @in_heap: the slot is in the keeper's heap, or on its way there, so the
- * keeper puts it back.  The caller has the pool pinned, or is one of its threads.
+ * Ends a hold after take_over().  @in_heap: the slot is in the timer thread's heap, or on its way there, so the
+ * timer thread puts it back.  The caller has the pool pinned, or is one of its threads.
  */
 static void holds_end(struct rnl_pool *pool, struct rnl__hold_slot *slot, bool in_heap, int result)
 {
 	struct rnl_job *job = rnl__own_read(&slot->job);
 
 	if (in_heap)
-		(void)rnl__inbox_put(&pool->keeper.left_holds, slot, &slot->link);
+		(void)rnl__inbox_put(&pool->timer.left_holds, slot, &slot->link);
 	else
 		holds_put_back(pool, slot);
 	if (result < 0)
@@ -237,7 +237,7 @@ static uint64_t deadline_of(const struct rnl_job *job)
 
 int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold *hold)
 {
-	const uint64_t late_at = deadline_of(job);
+	const uint64_t expires_at = deadline_of(job);
 	struct rnl__hold_slot *slot;
 	uint64_t use;
 
@@ -253,7 +253,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	/* relaxed: the worker has a share, so no release is the last one */
 	atomic_fetch_add_explicit(count_of(job), 1, memory_order_relaxed);
 	await_slots(w);
-	slot = holds_take(w, job, false, late_at, &use);
+	slot = holds_take(w, job, false, expires_at, &use);
 	if (!slot) {
 		/* relaxed: the same */
 		atomic_fetch_sub_explicit(count_of(job), 1, memory_order_relaxed);
@@ -263,12 +263,12 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 		.use = use, .slot = slot->id, .generation = rnl__generation,
 		.pool = w->pool->known_as.entry, .epoch = w->pool->known_as.epoch,
 	};
-	if (late_at == RNL__NEVER)
+	if (expires_at == RNL__NEVER)
 		return 0;
-	(void)rnl__inbox_put(&w->pool->keeper.came_holds, slot, &slot->next);
+	(void)rnl__inbox_put(&w->pool->timer.came_holds, slot, &slot->next);
 	/* [holds.E1] full barrier: the slot came before the look; pairs with [queue.W2] */
 	rnl__mb_after_rmw();
-	rnl__keeper_expect(&w->pool->keeper.self, late_at);
+	rnl__timer_expect(&w->pool->timer.self, expires_at);
 	return 0;
 }
 
@@ -371,7 +371,7 @@ void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
 	}
 }
 
-/* ---- deadlines: the keeper's ------------------------------------------------ */
+/* ---- deadlines: the timer thread's ------------------------------------------------ */
 
 /*
  * A slot is put back when both have happened: it was released, and it is out of the heap for good.  Each
@@ -387,43 +387,43 @@ static void meet_slot(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 	}
 }
 
-static void take_in_slots(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+static void take_in_slots(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	/* First those that left: each of them came before. */
-	struct rnl__hold_slot *left = rnl__inbox_take_all(&pool->keeper.left_holds), *came, *next;
+	struct rnl__hold_slot *left = rnl__inbox_take_all(&pool->timer.left_holds), *came, *next;
 
-	for (came = rnl__inbox_take_all(&pool->keeper.came_holds); came; came = next) {
-		rnl__keeper_step(brk);
+	for (came = rnl__inbox_take_all(&pool->timer.came_holds); came; came = next) {
+		rnl__timer_step(brk);
 		next = came->next;
 		/* Most holds are released long before their deadline. */
 		if (came->before || !(rnl__peek(&came->use) & 1))
 			meet_slot(pool, came);
 		else
-			rnl__heap_add(&pool->keeper.late_holds, came);
+			rnl__heap_add(&pool->timer.hold_deadlines, came);
 	}
 	for (; left; left = next) {
-		rnl__keeper_step(brk);
+		rnl__timer_step(brk);
 		next = left->link;
 		if (left->before && left->before != left) {
-			rnl__heap_cut(&pool->keeper.late_holds, left, rnl__keeper_between, brk);
+			rnl__heap_cut(&pool->timer.hold_deadlines, left, rnl__timer_between, brk);
 			left->before = left;
 		}
 		meet_slot(pool, left);
 	}
 }
 
-void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper_break *brk)
+void rnl__holds_expire(struct rnl_pool *pool, uint64_t now, struct rnl__timer_break *brk)
 {
-	struct rnl__heap *heap = &pool->keeper.late_holds;
+	struct rnl__heap *heap = &pool->timer.hold_deadlines;
 	struct rnl__hold_slot *slot;
 
-	rnl__queue_forget_due(&pool->keeper.self.queue);
+	rnl__queue_forget_due(&pool->timer.self.queue);
 	take_in_slots(pool, brk);
 	while (rnl__heap_time(heap) <= now && (slot = heap->top) != NULL) {
 		uint64_t use = rnl__peek(&slot->use);
 
-		rnl__keeper_step(brk);
-		rnl__heap_cut(heap, slot, rnl__keeper_between, brk);
+		rnl__timer_step(brk);
+		rnl__heap_cut(heap, slot, rnl__timer_between, brk);
 		if (use & 1 && take_over(slot, use, 1 + ENDED)) {
 			slot->before = NULL;
 			holds_end(pool, slot, false, -ETIMEDOUT);
@@ -431,7 +431,7 @@ void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper
 			meet_slot(pool, slot);
 		}
 	}
-	(void)rnl__queue_expect(&pool->keeper.self.queue, rnl__heap_time(heap));
+	(void)rnl__queue_expect(&pool->timer.self.queue, rnl__heap_time(heap));
 }
 
 /* ---- on the job's worker ------------------------------------------------- */
@@ -469,7 +469,7 @@ uint64_t rnl__holds_over(struct rnl__worker *w, struct rnl_job *job)
 
 void rnl__holds_init(struct rnl_pool *pool)
 {
-	pool->keeper.late_holds = (struct rnl__heap){
+	pool->timer.hold_deadlines = (struct rnl__heap){
 		.time = offsetof(struct rnl__hold_slot, at), .next = offsetof(struct rnl__hold_slot, next),
 		.before = offsetof(struct rnl__hold_slot, before), .child = offsetof(struct rnl__hold_slot, child),
 	};

@@ -13,9 +13,9 @@
  *	on with each change.  A release exchanges it, so of several releases one wins; the winner owns
  *	the slot, and the job is not done before the winner drops its count.
  *	The worker takes slots, any thread puts them back.  They are freed with the pool.
- *	The keeper ends the holds of a job whose deadline has passed, as a release does.  It has them
+ *	The timer thread ends the holds of a job whose deadline has passed, as a release does.  It has them
  *	in a heap, by their deadline.  A slot in the heap is not put back by the release: that puts it
- *	on a list of the keeper's, which takes it out of the heap.  The keeper looks at that list when
+ *	on a list of the timer thread's, which takes it out of the heap.  The timer thread looks at that list when
  *	a hold is late, and when a worker has no free slot.
  *	While a job waits for its holds it has a slot of its own, so that other threads can name
  *	the job.
@@ -39,7 +39,7 @@
 #include "pool/worker.h"
 #include "sys/atomic.h"
 
-struct rnl__keeper_break;
+struct rnl__timer_break;
 
 static inline int rnl__holds_result(const struct rnl_job *job)
 {
@@ -67,8 +67,8 @@ int rnl__holds_release(const struct rnl_hold *hold, int result);
 /* In the job's function, which is called again: ends what the first call took. */
 void rnl__holds_end_of(struct rnl__worker *w, const struct rnl_job *job);
 
-/* The keeper: ends the pool's holds that are late. */
-void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper_break *brk);
+/* The timer thread: ends the pool's holds that are late. */
+void rnl__holds_expire(struct rnl_pool *pool, uint64_t now, struct rnl__timer_break *brk);
 
 /*
  * The job's worker, in place of what makes the job done: drops the worker's share.  True: the job
@@ -83,10 +83,10 @@ uint64_t rnl__holds_over(struct rnl__worker *w, struct rnl_job *job);
 typedef void rnl__holds_fn(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since);
 void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg);
 
-/* The keeper: before it starts. */
+/* The timer thread: before it starts. */
 void rnl__holds_init(struct rnl_pool *pool);
 
-/* Frees a worker's slots: no release touches the pool any more, and the keeper has ended. */
+/* Frees a worker's slots: no release touches the pool any more, and the timer thread has ended. */
 void rnl__holds_fini(struct rnl__holds *holds);
 
 #endif

@@ -34,7 +34,7 @@ struct rnl__lane {
 	_Atomic uint64_t promised;	/* keyed: jobs ever, | RNL__LANE_SHUT */
 	/* ... and the takers'. */
 	_Alignas(RNL__CACHE_LINE) struct __cds_wfcq_head head;
-	_Atomic uint32_t busy;		/* a taker is at the head, or a walk at a job */
+	_Atomic uint32_t busy;		/* a taker is at the head, or a scan at a job */
 	_Atomic uint64_t taken;
 	_Atomic uint64_t done;		/* keyed: jobs ever, of the owner */
 	_Atomic uint64_t removed;	/* keyed: jobs ever, done without the owner */

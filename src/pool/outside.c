@@ -14,6 +14,6 @@ void rnl__outside_init(struct rnl_pool *pool)
 void rnl__outside_take_back(struct rnl_pool *pool, enum rnl__outside why, unsigned nr)
 {
 	rnl__tally_retract(&pool->outside[why], nr);
-	rnl__pool_ring_counts(pool);
-	rnl__line_wake(pool);
+	rnl__pool_wake_counts(pool);
+	rnl__waitq_wake(pool);
 }

@@ -13,9 +13,9 @@
  *	reason		bound		leaves when			concerns
  *	DEFERRED	max_queued	it is in a queue		submits in line
  *	CHAINED		max_queued	its worker has it		submits in line
- *	DELAYED		-		it is in a queue		drains, the keeper
- *	LAST		-		it is in a queue		drains, the keeper
- *	OPERATION	-		it ends				drains, the keeper
+ *	DELAYED		-		it is in a queue		drains, the timer thread
+ *	LAST		-		it is in a queue		drains, the timer thread
+ *	OPERATION	-		it ends				drains, the timer thread
  *
  *	rnl_pool_close() closes CHAINED first, DELAYED after the queues, and DEFERRED last;
  *	LAST and OPERATION stay open.
@@ -46,14 +46,14 @@ static inline void rnl__outside_leave(struct rnl_pool *pool, enum rnl__outside w
 {
 	rnl__tally_leave(&pool->outside[why]);
 	/*
-	 * [outside.L1] full barrier: it has left before the look for waiters; pairs with [line.W1],
-	 * [bell.L2]
+	 * [outside.L1] full barrier: it has left before the look for waiters; pairs with [waitq.W1],
+	 * [eventcount.L2]
 	 */
 	rnl__mb_after_rmw();
 	if (why == RNL__DEFERRED || why == RNL__CHAINED)
-		rnl__line_wake(pool);
+		rnl__waitq_wake(pool);
 	else
-		rnl__pool_ring_drained(pool);
+		rnl__pool_wake_drained(pool);
 }
 
 /* How many are outside for this reason, about. */

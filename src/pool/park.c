@@ -5,20 +5,20 @@
 #include "sys/futex.h"
 #include "pool/park.h"
 
-void rnl__lot_init(struct rnl__lot *lot, struct rnl__park **park)
+void rnl__idle_set_init(struct rnl__idle_set *idle_set, struct rnl__park **park)
 {
-	*lot = (struct rnl__lot){ .park = park };
+	*idle_set = (struct rnl__idle_set){ .park = park };
 }
 
-void rnl__park_init(struct rnl__park *park, struct rnl__lot *lot, unsigned index)
+void rnl__park_init(struct rnl__park *park, struct rnl__idle_set *idle_set, unsigned index)
 {
 	atomic_init(&park->word, RNL__AWAKE);
-	park->lot = lot;
+	park->idle_set = idle_set;
 	park->index = index;
-	lot->park[index] = park;
-	if (index / 64 >= rnl__lot_nr_words(lot))
+	idle_set->park[index] = park;
+	if (index / 64 >= rnl__idle_set_nr_words(idle_set))
 		/* relaxed: the worker's own full barrier [park.S1] comes later */
-		atomic_store_explicit(&lot->nr_words, index / 64 + 1, memory_order_relaxed);
+		atomic_store_explicit(&idle_set->nr_words, index / 64 + 1, memory_order_relaxed);
 }
 
 static uint64_t park_bit(const struct rnl__park *park)
@@ -35,7 +35,7 @@ static bool clear_bit(struct rnl__park *park)
 	 * [park.B3] acquire: a waker's exchange of the word comes after this, and sees
 	 * the ASLEEP that came before the bit; pairs with [park.B1].
 	 */
-	return atomic_fetch_and_explicit(&park->lot->idle[park->index / 64], ~bit,
+	return atomic_fetch_and_explicit(&park->idle_set->idle[park->index / 64], ~bit,
 					 memory_order_acquire) & bit;
 }
 
@@ -48,7 +48,7 @@ void rnl__park_prepare(struct rnl__park *park, bool idle)
 		 * [park.B1] release: a thread that sees the bit sees ASLEEP;
 		 * pairs with [park.B2], [park.B3]
 		 */
-		atomic_fetch_or_explicit(&park->lot->idle[park->index / 64], park_bit(park),
+		atomic_fetch_or_explicit(&park->idle_set->idle[park->index / 64], park_bit(park),
 					 memory_order_release);
 	/*
 	 * [park.S1] full barrier: ASLEEP and the bit are written before the worker looks
@@ -101,51 +101,53 @@ bool rnl__park_wake_asleep(struct rnl__park *park)
 	return true;
 }
 
-static uint64_t idle(struct rnl__lot *lot, unsigned word)
+static uint64_t idle(struct rnl__idle_set *idle_set, unsigned word)
 {
 	/* [park.B2] acquire: where a bit is set, ASLEEP is visible; pairs with [park.B1] */
-	return atomic_load_explicit(&lot->idle[word], memory_order_acquire);
+	return atomic_load_explicit(&idle_set->idle[word], memory_order_acquire);
 }
 
-bool rnl__lot_wake_idle(struct rnl__lot *lot, const uint64_t *among)
+bool rnl__idle_set_wake_idle(struct rnl__idle_set *idle_set, const uint64_t *among)
 {
-	const unsigned nr = rnl__lot_nr_words(lot);
+	const unsigned nr = rnl__idle_set_nr_words(idle_set);
 
 	for (unsigned word = 0; word < nr; word++) {
-		for (uint64_t bits = idle(lot, word) & rnl__among(among, word); bits; bits &= bits - 1) {
-			if (rnl__park_wake(lot->park[word * 64 + (unsigned)__builtin_ctzll(bits)]))
+		for (uint64_t bits = idle(idle_set, word) & rnl__among(among, word); bits;
+		     bits &= bits - 1) {
+			if (rnl__park_wake(
+				    idle_set->park[word * 64 + (unsigned)__builtin_ctzll(bits)]))
 				return true;
 		}
 	}
 	return false;
 }
 
-bool rnl__lot_others_idle(struct rnl__lot *lot)
+bool rnl__idle_set_others_idle(struct rnl__idle_set *idle_set)
 {
-	const unsigned nr = rnl__lot_nr_words(lot);
+	const unsigned nr = rnl__idle_set_nr_words(idle_set);
 
 	for (unsigned word = 1; word < nr; word++) {
 		/* relaxed: a hint */
-		if (atomic_load_explicit(&lot->idle[word], memory_order_relaxed))
+		if (atomic_load_explicit(&idle_set->idle[word], memory_order_relaxed))
 			return true;
 	}
 	return false;
 }
 
-int rnl__lot_claim(struct rnl__lot *lot, unsigned first, const uint64_t *among)
+int rnl__idle_set_claim(struct rnl__idle_set *idle_set, unsigned first, const uint64_t *among)
 {
-	const unsigned nr = rnl__lot_nr_words(lot);
+	const unsigned nr = rnl__idle_set_nr_words(idle_set);
 
 	for (unsigned i = 0; i < nr; i++) {
 		const unsigned word = (first / 64 + i) % nr;
-		uint64_t bits = idle(lot, word) & rnl__among(among, word);
+		uint64_t bits = idle(idle_set, word) & rnl__among(among, word);
 
-		if (!i && bits >> first % 64 & 1 && clear_bit(lot->park[first]))
+		if (!i && bits >> first % 64 & 1 && clear_bit(idle_set->park[first]))
 			return (int)first;
 		for (; bits; bits &= bits - 1) {
 			const unsigned index = word * 64 + (unsigned)__builtin_ctzll(bits);
 
-			if (clear_bit(lot->park[index]))
+			if (clear_bit(idle_set->park[index]))
 				return (int)index;
 		}
 	}
@@ -154,7 +156,7 @@ int rnl__lot_claim(struct rnl__lot *lot, unsigned first, const uint64_t *among)
 
 void rnl__park_spins(struct rnl__park *park, bool spins)
 {
-	_Atomic uint64_t *word = &park->lot->spinning[park->index / 64];
+	_Atomic uint64_t *word = &park->idle_set->spinning[park->index / 64];
 
 	if (spins)
 		/* [park.C1] release: the worker, as it was made; pairs with [park.C2] */
@@ -164,15 +166,16 @@ void rnl__park_spins(struct rnl__park *park, bool spins)
 		atomic_fetch_and_explicit(word, ~park_bit(park), memory_order_relaxed);
 }
 
-int rnl__lot_claim_spinning(struct rnl__lot *lot, const uint64_t *among)
+int rnl__idle_set_claim_spinning(struct rnl__idle_set *idle_set, const uint64_t *among)
 {
 	unsigned word = 0;
 
 	/* The line of `nr_words` is not read if the first word has one. */
 	do {
 		/* relaxed: a hint */
-		uint64_t bits = atomic_load_explicit(&lot->spinning[word], memory_order_relaxed) &
-				rnl__among(among, word);
+		uint64_t bits =
+			atomic_load_explicit(&idle_set->spinning[word], memory_order_relaxed) &
+			rnl__among(among, word);
 
 		for (; bits; bits &= bits - 1) {
 			const uint64_t bit = bits & -bits;
@@ -181,36 +184,37 @@ int rnl__lot_claim_spinning(struct rnl__lot *lot, const uint64_t *among)
 			 * [park.C2] acquire: the worker, as it was made; pairs with [park.C1].
 			 * One claim clears the bit.
 			 */
-			if (atomic_fetch_and_explicit(&lot->spinning[word], ~bit,
+			if (atomic_fetch_and_explicit(&idle_set->spinning[word], ~bit,
 						      memory_order_acquire) & bit)
 				return (int)(word * 64 + (unsigned)__builtin_ctzll(bit));
 		}
-	} while (++word < rnl__lot_nr_words(lot));
+	} while (++word < rnl__idle_set_nr_words(idle_set));
 	return -1;
 }
 
-unsigned rnl__lot_nr(struct rnl__lot *lot)
+unsigned rnl__idle_set_nr(struct rnl__idle_set *idle_set)
 {
-	const unsigned nr_words = rnl__lot_nr_words(lot);
+	const unsigned nr_words = rnl__idle_set_nr_words(idle_set);
 	unsigned nr = 0;
 
 	for (unsigned word = 0; word < nr_words; word++)
 		/* relaxed: a hint */
 		nr += (unsigned)__builtin_popcountll(
-			atomic_load_explicit(&lot->idle[word], memory_order_relaxed));
+			atomic_load_explicit(&idle_set->idle[word], memory_order_relaxed));
 	return nr;
 }
 
-unsigned rnl__lot_nr_free(struct rnl__lot *lot, const uint64_t *among)
+unsigned rnl__idle_set_nr_free(struct rnl__idle_set *idle_set, const uint64_t *among)
 {
-	const unsigned nr_words = rnl__lot_nr_words(lot);
+	const unsigned nr_words = rnl__idle_set_nr_words(idle_set);
 	unsigned nr = 0;
 
 	for (unsigned word = 0; word < nr_words; word++) {
 		/* relaxed: a hint */
-		uint64_t bits = atomic_load_explicit(&lot->idle[word], memory_order_relaxed) |
-				/* relaxed: a hint */
-				atomic_load_explicit(&lot->spinning[word], memory_order_relaxed);
+		uint64_t bits =
+			atomic_load_explicit(&idle_set->idle[word], memory_order_relaxed) |
+			/* relaxed: a hint */
+			atomic_load_explicit(&idle_set->spinning[word], memory_order_relaxed);
 
 		nr += (unsigned)__builtin_popcountll(bits & rnl__among(among, word));
 	}

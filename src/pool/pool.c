@@ -10,40 +10,40 @@
 #include "sys/fence.h"
 #include "sys/tsan.h"
 
-void rnl__pool_ring_counts(struct rnl_pool *pool)
+void rnl__pool_wake_counts(struct rnl_pool *pool)
 {
 	/*
 	 * [pool.R1] full barrier: the counts are written before the look for drains, notices,
 	 * submits that wait for space, and a worker that waits for its queue to be empty; pairs with
-	 * [bell.L2], [line.W1], [park.S1]
+	 * [eventcount.L2], [waitq.W1], [park.S1]
 	 */
 	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
+	rnl__pool_wake_drained(pool);
 }
 
-void rnl__pool_ring_batches(struct rnl_pool *pool)
+void rnl__pool_wake_batches(struct rnl_pool *pool)
 {
 	/*
 	 * [pool.R2] full barrier: the change is written before the look for reservations that wait;
-	 * pairs with [bell.L2]
+	 * pairs with [eventcount.L2]
 	 */
 	rnl__full_barrier();
-	rnl__bell_ring(&pool->space_batch);
+	rnl__eventcount_wake(&pool->space_batch);
 }
 
-void rnl__pool_ring_spaces(struct rnl_pool *pool)
+void rnl__pool_wake_spaces(struct rnl_pool *pool)
 {
 	unsigned nr;
 
-	/* [pool.R3] full barrier: as [pool.R1]; pairs with [bell.L2], [line.W1], [park.S1] */
+	/* [pool.R3] full barrier: as [pool.R1]; pairs with [eventcount.L2], [waitq.W1], [park.S1] */
 	rnl__full_barrier();
 	nr = rnl__pool_nr_workers(pool);
-	rnl__bell_ring(&pool->space[0]);
-	rnl__bell_ring(&pool->space[1]);
-	rnl__line_wake(pool);
-	rnl__bell_ring(&pool->space_batch);
+	rnl__eventcount_wake(&pool->space[0]);
+	rnl__eventcount_wake(&pool->space[1]);
+	rnl__waitq_wake(pool);
+	rnl__eventcount_wake(&pool->space_batch);
 	for (unsigned i = 0; i < nr; i++)
-		rnl__bell_ring(&rnl__worker_at(pool, i)->space);
+		rnl__eventcount_wake(&rnl__worker_at(pool, i)->space);
 }
 
 int rnl__pool_used(struct rnl_pool *pool, const char *call, uint64_t bits, struct rnl__used *used)
@@ -82,7 +82,7 @@ bool rnl__pool_has_room(struct rnl_pool *pool)
 	const uint64_t half = pool->max_queued / 2;
 
 	return rnl__pool_queued(pool) <= half && rnl__outside_nr(pool, RNL__DEFERRED) <= half &&
-	       rnl__outside_nr(pool, RNL__CHAINED) <= half && !rnl__line_lacks(&pool->line);
+	       rnl__outside_nr(pool, RNL__CHAINED) <= half && !rnl__waitq_lacks(&pool->waitq);
 }
 
 int rnl__pool_missing(const char *call)
@@ -120,7 +120,7 @@ static void show_released(struct rnl_pool *pool)
 {
 	const unsigned nr = rnl__pool_nr_workers(pool);
 
-	rnl__tsan_acquire(&pool->keeper.self.released);
+	rnl__tsan_acquire(&pool->timer.self.released);
 	for (unsigned i = 0; i < nr; i++)
 		rnl__tsan_acquire(&rnl__worker_at(pool, i)->released);
 }
@@ -128,10 +128,10 @@ static void show_released(struct rnl_pool *pool)
 bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 {
 	struct rnl__tally *of = pool->outside;
-	uint64_t accepted = 0, done = released(&pool->keeper.self), started;
+	uint64_t accepted = 0, done = released(&pool->timer.self), started;
 	unsigned nr;
 
-	/* The keeper has yet to queue them, to be completed with -ECANCELED. */
+	/* The timer thread has yet to queue them, to be completed with -ECANCELED. */
 	if (rnl__tally_closed(&of[RNL__DELAYED]) && rnl__tally_inside(&of[RNL__DELAYED]))
 		return false;
 	nr = rnl__pool_nr_workers(pool);

@@ -10,15 +10,15 @@
 
 #include <runnel.h>
 
-#include "sys/bell.h"
+#include "sys/eventcount.h"
 #include "sys/log.h"
 #include "device/devices.h"
 #include "memory/pinned.h"
 #include "sys/thread_state.h"
 #include "memory/event_cache.h"
 #include "pool/directory.h"
-#include "pool/keeper.h"
-#include "pool/line.h"
+#include "pool/timer.h"
+#include "pool/waitq.h"
 #include "pool/tally.h"
 #include "pool/worker.h"
 
@@ -34,8 +34,8 @@ struct rnl__staff {
 enum rnl__outside {
 	RNL__DEFERRED,	/* it waits for a barrier's round, or for its place in an order */
 	RNL__CHAINED,	/* it runs after another job, or reports the end of a barrier's round */
-	RNL__DELAYED,	/* the keeper has it: it waits for its time, or for space */
-	RNL__LAST,	/* the keeper has it: it waits for the pool's end */
+	RNL__DELAYED,	/* the timer thread has it: it waits for its time, or for space */
+	RNL__LAST,	/* the timer thread has it: it waits for the pool's end */
 	RNL__OPERATION,	/* no job: a map, or a moment in which the library has a job of its own */
 	RNL__OUTSIDE_NR
 };
@@ -51,11 +51,11 @@ struct rnl__waits;
 struct rnl_pool {
 	/* Constant once created. */
 	struct rnl__devices devices;	/* worker i has the (i % devices.nr)-th */
-	uint64_t of_device[RNL_DEVICES_MAX][RNL__LOT_WORDS]; /* its workers, a bit each */
+	uint64_t of_device[RNL_DEVICES_MAX][RNL__IDLE_SET_WORDS]; /* its workers, a bit each */
 	struct rnl__guard *guard;	/* NULL: off */
 	enum rnl_stream_kind stream;
 	uint32_t refuses;	/* bits of rnl__units_have: its jobs' units are looked at */
-	_Atomic uint32_t unit_told; /* what unit_check.c has logged */
+	_Atomic uint32_t unit_reported; /* what unit_check.c has logged */
 	unsigned generation;		/* rnl__generation of the process that made it */
 	unsigned nr_urgent;		/* the first of the workers */
 	unsigned max_in_flight;
@@ -79,8 +79,8 @@ struct rnl_pool {
 	uint64_t scratch_keep, staging_max;
 	struct rnl__pinned *pinned;
 
-	struct rnl__lot lot;		/* of the workers that are not urgent */
-	struct rnl__lot urgent_lot;
+	struct rnl__idle_set idle_set;		/* of the workers that are not urgent */
+	struct rnl__idle_set urgent_idle_set;
 
 	/* Changed by resizes: staff.c. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t staff; /* generation << 32 | nr */
@@ -89,11 +89,12 @@ struct rnl_pool {
 	_Atomic uint32_t cancels;	/* of all jobs at once, each RNL__POOL_CANCEL; | _STOPS */
 
 	/* Read with every job, written when a thread waits. */
-	_Alignas(RNL__CACHE_LINE) struct rnl__bell space[2]; /* open submits wait; [1]: urgent */
-	struct rnl__bell space_batch;	/* reservations of batchers wait */
-	_Atomic uint32_t nr_for_space;	/* notices for RNL_SPACE that the keeper has */
-	struct rnl__line line;		/* submits of jobs that wait outside of the queues */
-	struct rnl__bell drained;	/* drains wait */
+	_Alignas(RNL__CACHE_LINE) struct rnl__eventcount
+		space[2]; /* open submits wait; [1]: urgent */
+	struct rnl__eventcount space_batch;	/* reservations of batchers wait */
+	_Atomic uint32_t nr_for_space;	/* notices for RNL_SPACE that the timer thread has */
+	struct rnl__waitq waitq; /* submits of jobs that wait outside of the queues */
+	struct rnl__eventcount drained;	/* drains wait */
 	_Atomic bool failure_logged;
 	_Atomic bool positive_logged;	/* that a job's function returned a positive number */
 
@@ -114,12 +115,12 @@ struct rnl_pool {
 
 	struct rnl__tally outside[RNL__OUTSIDE_NR]; /* by reason: outside.h */
 	struct rnl__name known_as;	/* to holds, which may be released when it is gone */
-	struct rnl__keeper keeper;
+	struct rnl__timer timer;
 	/* Of the workers that there are; a worker stays until the pool is freed. */
 	struct rnl__park *parks[RNL_WORKERS_MAX];
 };
 
-/* A worker; the caller knows by `staff`, `nr_workers` or a bit of a lot that it is there. */
+/* A worker; the caller knows by `staff`, `nr_workers` or a bit of an idle set that it is there. */
 static inline struct rnl__worker *rnl__worker_at(const struct rnl_pool *pool, unsigned index)
 {
 	return rnl_container_of(pool->parks[index], struct rnl__worker, park);
@@ -233,7 +234,7 @@ static inline int rnl__pool_accepts(struct rnl_pool *pool)
 	return rnl__pool_closed(pool) ? -ESHUTDOWN : 0;
 }
 
-/* Whether the calling thread is a worker of the pool, or its keeper: it must not wait for jobs. */
+/* Whether the calling thread is a worker of the pool, or its timer thread: it must not wait for jobs. */
 static inline bool rnl__pool_worker(const struct rnl_pool *pool)
 {
 	return rnl__thread.worker && rnl__thread.worker->pool == pool;
@@ -247,19 +248,19 @@ static inline bool rnl__pool_worker(const struct rnl_pool *pool)
 bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last);
 
 /*
- * Counts of jobs were written: rings for drains and for the keeper.  A full barrier stands between,
+ * Counts of jobs were written: rings for drains and for the timer thread.  A full barrier stands between,
  * which also orders what the caller looks for next.
  */
-void rnl__pool_ring_counts(struct rnl_pool *pool);
+void rnl__pool_wake_counts(struct rnl_pool *pool);
 
 /*
  * A batcher may have space, or will have none: rings for reservations that wait.  A full barrier stands
  * between.
  */
-void rnl__pool_ring_batches(struct rnl_pool *pool);
+void rnl__pool_wake_batches(struct rnl_pool *pool);
 
 /* There may be space, or a pool is closed: rings for all that wait for space.  As the first one. */
-void rnl__pool_ring_spaces(struct rnl_pool *pool);
+void rnl__pool_wake_spaces(struct rnl_pool *pool);
 
 /* Jobs on all queues, about. */
 uint64_t rnl__pool_queued(struct rnl_pool *pool);
@@ -303,29 +304,29 @@ static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
  */
 static inline void rnl__worker_made_space(struct rnl__worker *w)
 {
-	if (rnl__bell_has_listeners(&w->pool->space[w->urgent]) |
-	    rnl__bell_has_listeners(&w->space) |
-	    rnl__peek(&w->pool->line.nr))
-		rnl__worker_ring_space(w);
+	if (rnl__eventcount_has_waiters(&w->pool->space[w->urgent]) |
+	    rnl__eventcount_has_waiters(&w->space) |
+	    rnl__peek(&w->pool->waitq.nr))
+		rnl__worker_wake_space(w);
 }
 
 /* A submit that is in line may find space.  A full barrier stands before the call. */
-static inline void rnl__line_wake(struct rnl_pool *pool)
+static inline void rnl__waitq_wake(struct rnl_pool *pool)
 {
-	/* relaxed: the caller's barrier orders it, and pairs with [line.W1] */
-	if (rnl__peek(&pool->line.nr))
-		rnl__line_wake_some(pool);
+	/* relaxed: the caller's barrier orders it, and pairs with [waitq.W1] */
+	if (rnl__peek(&pool->waitq.nr))
+		rnl__waitq_wake_some(pool);
 }
 
 /*
- * Jobs are done or counted elsewhere: rings for drains and, if notices wait, for the keeper.  A full
+ * Jobs are done or counted elsewhere: rings for drains and, if notices wait, for the timer thread.  A full
  * barrier stands before the call.
  */
-static inline void rnl__pool_ring_drained(struct rnl_pool *pool)
+static inline void rnl__pool_wake_drained(struct rnl_pool *pool)
 {
-	rnl__bell_ring(&pool->drained);
+	rnl__eventcount_wake(&pool->drained);
 	if (rnl__tally_inside(&pool->outside[RNL__LAST]) || rnl__peek(&pool->nr_for_space))
-		rnl__bell_ring(&pool->keeper.bell);
+		rnl__eventcount_wake(&pool->timer.eventcount);
 }
 
 #endif

@@ -126,7 +126,7 @@ void rnl__queue_shut_lane(struct rnl__queue *q, uint32_t generation);
 /* Owner: a keyed job of that generation is done. */
 void rnl__queue_keyed_done(struct rnl__queue *q, uint32_t generation);
 
-/* The keeper: a keyed job of that generation is done, which a walk took off. */
+/* The timer thread: a keyed job of that generation is done, which a scan took off. */
 void rnl__queue_keyed_removed(struct rnl__queue *q, uint32_t generation);
 
 /* Whether all jobs that were promised to a lane, which is shut, are done. */

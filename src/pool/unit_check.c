@@ -12,7 +12,7 @@
 #define SYMBOL_BYTES 128
 
 /* What was logged, once for each pool. */
-enum { TOLD_FAILED = 1, TOLD_LEFT = 2, TOLD_ABSENT = 4 };
+enum { NOTIFIED_FAILED = 1, NOTIFIED_LEFT = 2, NOTIFIED_ABSENT = 4 };
 
 void rnl__unit_check_init(struct rnl_pool *pool)
 {
@@ -63,7 +63,7 @@ int rnl__unit_refuse(struct rnl_pool *pool, const char *call, rnl__function *fn)
 static bool first_time(struct rnl_pool *pool, uint32_t what)
 {
 	/* relaxed: the bits order nothing */
-	return !(atomic_fetch_or_explicit(&pool->unit_told, what, memory_order_relaxed) & what);
+	return !(atomic_fetch_or_explicit(&pool->unit_reported, what, memory_order_relaxed) & what);
 }
 
 static void unit_tell(struct rnl_pool *pool, uint32_t what, rnl__function *fn, int code)
@@ -74,14 +74,14 @@ static void unit_tell(struct rnl_pool *pool, uint32_t what, rnl__function *fn, i
 		return;
 	rnl__symbol((const void *)(uintptr_t)fn, name, sizeof(name));
 	switch (what) {
-	case TOLD_FAILED:
+	case NOTIFIED_FAILED:
 		rnl__pool_log(pool, RNL_LOG_ERROR, "%s() calls CUDA, which fails on this pool's host "
 			      "device with CUDA error %d (%s): its job fails. Create the pool with device "
 			      "\"cuda\"; for a function that works without a GPU, too, use rnl_copy() and "
 			      "rnl_launch(); if it makes no CUDA calls there, write #define RNL_NEEDS_CUDA "
 			      "0 before #include <runnel/cuda.h>", name, code, rnl__cuda_text(code));
 		return;
-	case TOLD_LEFT:
+	case NOTIFIED_LEFT:
 		rnl__pool_log(pool, RNL_LOG_WARNING, "%s() leaves work on a GPU's stream, and its pool is "
 			      "on the host device: the job waits for that work. Create the pool with "
 			      "device \"cuda\"", name);
@@ -107,14 +107,14 @@ int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret)
 	lasting = code && rnl__units_error() == code;
 	if (lasting && !raw) {
 		if (!(flags & RNL__UNIT_KNOWN))
-			unit_tell(w->pool, TOLD_ABSENT, fn, code);
+			unit_tell(w->pool, NOTIFIED_ABSENT, fn, code);
 		return ret;
 	}
 	if (!code && raw && rnl__cuda_wait_thread(&code))
-		unit_tell(w->pool, TOLD_LEFT, fn, 0);
+		unit_tell(w->pool, NOTIFIED_LEFT, fn, 0);
 	if (!code)
 		return ret;
-	unit_tell(w->pool, TOLD_FAILED, fn, code);
+	unit_tell(w->pool, NOTIFIED_FAILED, fn, code);
 	rnl__thread.job->device_error = code;
 	return ret < 0 ? ret : rnl__cuda_errno(code);
 }

@@ -41,7 +41,7 @@ int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret);
 /* After a callback, or a hook: what went wrong in it is no job's error. */
 static inline void rnl__unit_forgive(struct rnl__worker *w)
 {
-	/* In a job's function it would be that job's; a keeper asks nothing. */
+	/* In a job's function it would be that job's; a timer thread asks nothing. */
 	if (rnl__thread.stream && !rnl__thread.job &&
 	    (w->device->info.cuda || rnl__units_have(RNL__UNITS_RAW)))
 		(void)rnl__units_error();

@@ -16,7 +16,7 @@ void rnl__worker_init(struct rnl__worker *w, struct rnl_pool *pool, unsigned ind
 	w->device_index = index % pool->devices.nr;
 	w->device = pool->devices.list[w->device_index];
 	w->urgent = index < pool->nr_urgent;
-	rnl__bell_init(&w->space);
+	rnl__eventcount_init(&w->space);
 	rnl__queue_init(&w->queue, pool->devices.nr > 1);
 }
 
@@ -44,20 +44,20 @@ void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)
 	(void)rnl__inbox_put(&w->returned, job, &job->link);
 	/*
 	 * [worker.B3] full barrier: the job is there before the look whether its worker sleeps;
-	 * pairs with [park.S1], [bell.L2]
+	 * pairs with [park.S1], [eventcount.L2]
 	 */
 	rnl__mb_after_rmw();
-	if (w->index == RNL__KEEPER)
-		rnl__bell_ring(&w->pool->keeper.bell);
+	if (w->index == RNL__TIMER)
+		rnl__eventcount_wake(&w->pool->timer.eventcount);
 	else
 		(void)rnl__park_wake(&w->park);
 }
 
-void rnl__worker_ring_space(struct rnl__worker *w)
+void rnl__worker_wake_space(struct rnl__worker *w)
 {
 	if (!rnl__queue_has_space(&w->queue))
 		return;
-	rnl__bell_ring_once(&w->pool->space[w->urgent]);
-	rnl__bell_ring_once(&w->space);
-	rnl__line_wake(w->pool);
+	rnl__eventcount_wake_one(&w->pool->space[w->urgent]);
+	rnl__eventcount_wake_one(&w->space);
+	rnl__waitq_wake(w->pool);
 }

@@ -13,7 +13,7 @@
 #include <runnel.h>
 
 #include "device/gather.h"
-#include "sys/bell.h"
+#include "sys/eventcount.h"
 #include "sys/hist.h"
 #include "sys/inbox.h"
 #include "pool/guard.h"
@@ -75,7 +75,7 @@ struct rnl__replay {
 	uint32_t left;			/* replays until the next comparison; 0: it is not stable */
 	uint32_t wait, next_wait;	/* calls as they are, until the next try; after that one */
 	bool captured;			/* its runs are captured, not noted */
-	bool told;			/* that it issued something else, or cannot be recorded */
+	bool notified;			/* that it issued something else, or cannot be recorded */
 };
 
 struct rnl__replays {
@@ -94,7 +94,7 @@ struct rnl__holds {
 	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl__hold_slot *) chunks[RNL__HOLD_CHUNKS];
 	unsigned nr_chunks, nr_fresh;	/* nr_fresh: slots that the last chunk has left */
 	struct rnl__hold_slot *fresh, *free;	/* the first of those; slots that were used before */
-	uint32_t nr_taken;		/* since the keeper was asked for slots in its heap */
+	uint32_t nr_taken;		/* since the timer thread was asked for slots in its heap */
 };
 
 struct rnl__worker {
@@ -102,7 +102,7 @@ struct rnl__worker {
 
 	/* Read by threads that put jobs on the queue, seldom written. */
 	_Alignas(RNL__CACHE_LINE) struct rnl__park park;
-	struct rnl__bell space;		/* keyed submits wait for it in this queue */
+	struct rnl__eventcount space;		/* keyed submits wait for it in this queue */
 	struct rnl_pool *pool;
 	struct rnl__device *device;	/* for life */
 	unsigned index, device_index;	/* device_index: of the device in its pool */
@@ -162,7 +162,7 @@ void rnl__worker_forget_joins(struct rnl__worker *w);
 void rnl__worker_command(struct rnl__worker *w, uint32_t commands);
 
 /* What rnl__worker_made_space() of pool.h does once it has seen a submit that waits. */
-void rnl__worker_ring_space(struct rnl__worker *w);
+void rnl__worker_wake_space(struct rnl__worker *w);
 
 /* Any thread: returns a job that its worker has held back, and wakes the worker. */
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job);

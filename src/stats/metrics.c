@@ -31,7 +31,7 @@
 struct page {
 	FILE *out;
 	const char *pool;		/* the label's value */
-	unsigned nr;			/* workers, and the keeper, which is the last */
+	unsigned nr;			/* workers, and the timer thread, which is the last */
 	struct rnl__figures *workers;	/* of each */
 	struct rnl__figures all;
 };
@@ -65,7 +65,7 @@ static void metrics_put(const struct page *p, const char *name, const char *part
 	fprintf(p->out, "} %" PRIu64 "\n", figure);
 }
 
-/* A figure of a worker, with its device, or of the keeper, which has none. */
+/* A figure of a worker, with its device, or of the timer thread, which has none. */
 static void put_of_worker(const struct page *p, const char *name, const struct rnl__worker *w,
 			  uint64_t figure)
 {
@@ -73,8 +73,8 @@ static void put_of_worker(const struct page *p, const char *name, const struct r
 
 	fprintf(p->out, "rnl_%s{", name);
 	metrics_put_label(p);
-	if (w->index == RNL__KEEPER) {
-		fprintf(p->out, ",worker=\"keeper\"} %" PRIu64 "\n", figure);
+	if (w->index == RNL__TIMER) {
+		fprintf(p->out, ",worker=\"timer\"} %" PRIu64 "\n", figure);
 		return;
 	}
 	rnl__device_name(w->device, device);
@@ -94,11 +94,11 @@ static void put_each(const struct page *p, const struct rnl_pool *pool, const ch
 		     size_t field)
 {
 	for (unsigned i = 0; i < p->nr; i++) {
-		const bool keeper = i == p->nr - 1;
+		const bool timer = i == p->nr - 1;
 		uint64_t value;
 
 		memcpy(&value, (const char *)&p->workers[i].stats + field, sizeof(value));
-		put_of_worker(p, name, keeper ? &pool->keeper.self : rnl__worker_at(pool, i), value);
+		put_of_worker(p, name, timer ? &pool->timer.self : rnl__worker_at(pool, i), value);
 	}
 }
 
@@ -231,7 +231,7 @@ char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length)
 	if (p->out) {
 		for (unsigned i = 0; i < p->nr - 1; i++)
 			rnl__stats_add(&p->workers[i], rnl__worker_at(pool, i));
-		rnl__stats_add(&p->workers[p->nr - 1], &pool->keeper.self);
+		rnl__stats_add(&p->workers[p->nr - 1], &pool->timer.self);
 		rnl__stats_add_all(&p->all, pool);
 		put_all(p, pool);
 		bad = ferror(p->out);

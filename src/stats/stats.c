@@ -41,7 +41,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);
 	if (!w->timing)
-		return;		/* the keeper runs no function */
+		return;		/* the timer thread runs no function */
 	rnl__hist_add(&sum->queue_wait, &w->timing->queue_wait);
 	rnl__hist_add(&sum->host, &w->timing->host);
 	rnl__hist_add(&sum->device, &w->timing->device);
@@ -55,7 +55,7 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 
 	for (unsigned i = 0; i < nr; i++)
 		rnl__stats_add(sum, rnl__worker_at(pool, i));
-	rnl__stats_add(sum, &pool->keeper.self);
+	rnl__stats_add(sum, &pool->timer.self);
 	/* Jobs that were released to a queue since are counted by their workers. */
 	deferred = rnl__outside_nr(pool, RNL__DEFERRED);
 	sum->stats.accepted += deferred + rnl__tally_entered(&pool->outside[RNL__CHAINED]);
@@ -214,7 +214,7 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
 		stats_look_at(&look, rnl__worker_at(pool, i));
-	stats_look_at(&look, &pool->keeper.self);
+	stats_look_at(&look, &pool->timer.self);
 	health->queued = rnl__pool_queued(pool);
 	health->held_ms = look.held_since < look.now ?
 			     (look.now - look.held_since) / 1000000 : 0;

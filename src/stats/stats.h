@@ -17,7 +17,7 @@ struct rnl__figures {
 
 struct rnl__worker;
 
-/* Adds the figures of a worker, or of the keeper. */
+/* Adds the figures of a worker, or of the timer thread. */
 void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w);
 
 /* The text of rnl_pool_stats_text(), to be freed; NULL: no memory. */

@@ -128,16 +128,16 @@ static void learn_reached(struct rnl__inflight *f, uint64_t seq)
 {
 	uint64_t since = f->marks[f->first_mark].since;
 
-	since = since > f->passed_at ? since : f->passed_at;
-	f->passed_at = rnl__inflight_clock(f);
-	rnl__pace_took_at_most(&f->pace, f->first->seq, seq, f->passed_at - since);
+	since = since > f->reached_at ? since : f->reached_at;
+	f->reached_at = rnl__inflight_clock(f);
+	rnl__pace_took_at_most(&f->pace, f->first->seq, seq, f->reached_at - since);
 }
 
 /* The oldest mark was not reached when the clock was last read: its jobs take as long at least. */
 static void learn_unreached(struct rnl__inflight *f)
 {
 	const struct rnl__mark *mark = &f->marks[f->first_mark];
-	uint64_t since = mark->placed > f->passed_at ? mark->placed : f->passed_at;
+	uint64_t since = mark->placed > f->reached_at ? mark->placed : f->reached_at;
 
 	if (f->now > since)
 		rnl__pace_took_at_least(&f->pace, f->first->seq, mark->seq, f->now - since);
@@ -255,7 +255,7 @@ static uint64_t written(struct rnl__inflight *f)
 	return f->marked - (uint32_t)((uint32_t)f->marked - low);
 }
 
-bool rnl__inflight_passed(struct rnl__inflight *f)
+bool rnl__inflight_reached(struct rnl__inflight *f)
 {
 	return f->writes && f->nr_marks && written(f) >= f->marks[f->first_mark].seq;
 }
@@ -267,7 +267,7 @@ int rnl__inflight_poll(struct rnl__inflight *f, unsigned query)
 
 	if (query)
 		f->looked = f->now;
-	if (rnl__inflight_passed(f))
+	if (rnl__inflight_reached(f))
 		inflight_reached(f, written(f));
 	else if (f->writes && f->nr_marks && !rnl__inflight_silent(f))
 		learn_unreached(f);

@@ -72,7 +72,7 @@ struct rnl__inflight {
 	uint64_t looked;		/* when it last asked for a mark, by the word or the driver */
 	uint64_t unmarked_since;	/* not before that the first job behind the marks was */
 	uint64_t unmarked_ns;		/* estimate of the jobs behind the marks */
-	uint64_t passed_at;		/* when it last saw a mark reached */
+	uint64_t reached_at;		/* when it last saw a mark reached */
 	struct rnl__pace pace;
 	struct rnl__mark *marks;	/* ring of `limit` */
 	unsigned first_mark, nr_marks;
@@ -223,6 +223,6 @@ static inline bool rnl__inflight_one_long(struct rnl__inflight *f)
 }
 
 /* Whether the oldest mark is reached, by the word alone. */
-bool rnl__inflight_passed(struct rnl__inflight *f);
+bool rnl__inflight_reached(struct rnl__inflight *f);
 
 #endif

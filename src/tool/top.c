@@ -134,7 +134,7 @@ static struct top_worker sum_of(const struct top_figures *f)
 {
 	struct top_worker sum = { .there = true };
 
-	for (unsigned i = 0; i <= TOP_KEEPER; i++) {
+	for (unsigned i = 0; i <= TOP_TIMER; i++) {
 		sum.done += f->of[i].done;
 		sum.failed += f->of[i].failed;
 		sum.stolen += f->of[i].stolen;
@@ -202,10 +202,10 @@ static void top_show(const struct top_figures *f, const struct top_figures *befo
 	printf("\n%-8s %-10s %10s %10s %10s %8s %9s %6s\n", "worker", "", once ? "done" : "done/s",
 	       once ? "failed" : "failed/s", once ? "stolen" : "stolen/s", "queued", "in flight",
 	       "held");
-	for (unsigned i = 0; i <= TOP_KEEPER; i++) {
+	for (unsigned i = 0; i <= TOP_TIMER; i++) {
 		char name[12];
 
-		snprintf(name, sizeof(name), i == TOP_KEEPER ? "keeper" : "%u", i);
+		snprintf(name, sizeof(name), i == TOP_TIMER ? "timer" : "%u", i);
 		if (f->of[i].there)
 			print_worker(name, &f->of[i], &before->of[i], s);
 	}
@@ -255,7 +255,7 @@ static void top_json(const struct top_figures *f)
 	top_json_times(&f->times[2], "on_device");
 	json_worker(&all, "all", -1);
 	tool_json_array("workers");
-	for (unsigned i = 0; i < TOP_KEEPER; i++)
+	for (unsigned i = 0; i < TOP_TIMER; i++)
 		if (f->of[i].there)
 			json_worker(&f->of[i], NULL, i);
 	tool_json_close();

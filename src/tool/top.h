@@ -8,11 +8,11 @@
 
 #include <runnel.h>
 
-#define TOP_KEEPER RNL_WORKERS_MAX
+#define TOP_TIMER RNL_WORKERS_MAX
 #define TOP_TIMES 3
 #define TOP_BUCKETS 32
 
-/* Of a worker, or of the keeper. */
+/* Of a worker, or of the timer thread. */
 struct top_worker {
 	bool there;
 	char device[24];

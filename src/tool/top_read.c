@@ -113,10 +113,10 @@ static struct top_worker *top_worker_of(struct top_figures *f, const char *name)
 	char *end;
 	unsigned long i;
 
-	if (!strcmp(name, "keeper"))
-		return &f->of[TOP_KEEPER];
+	if (!strcmp(name, "timer"))
+		return &f->of[TOP_TIMER];
 	i = strtoul(name, &end, 10);
-	return *name >= '0' && *name <= '9' && !*end && i < TOP_KEEPER ? &f->of[i] : NULL;
+	return *name >= '0' && *name <= '9' && !*end && i < TOP_TIMER ? &f->of[i] : NULL;
 }
 
 static void note_of_worker(struct top_figures *f, const struct sample *s)

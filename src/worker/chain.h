@@ -11,7 +11,7 @@
  *	the job is done: when its function failed, when it has holds, when a CPU has yet to write
  *	what it copied, when it comes after a barrier.
  *	If a job fails, the next one is cancelled, and so on.
- *	All functions here run on the worker's own thread, or on the keeper's.
+ *	All functions here run on the worker's own thread, or on the timer thread's.
  */
 #ifndef RNL_CHAIN_H
 #define RNL_CHAIN_H

@@ -275,7 +275,7 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 	if (w->staging.nr) {
 		bool was = rnl__share_occupy(w);
 
-		rnl__staging_passed(&w->staging, job->seq);
+		rnl__staging_reached(&w->staging, job->seq);
 		rnl__share_attend(w, was);
 	}
 	if (w->track)
@@ -320,7 +320,7 @@ static void complete_failed(struct rnl__worker *w)
 	}
 }
 
-bool rnl__complete_passed(struct rnl__worker *w, unsigned query)
+bool rnl__complete_reached(struct rnl__worker *w, unsigned query)
 {
 	struct rnl__inflight *f = &w->inflight;
 	struct rnl_job *job;

@@ -35,7 +35,7 @@
  * Completes the jobs that the device has passed; @query: rnl__inflight_poll() takes it.
  * Return: whether there was such a job.
  */
-bool rnl__complete_passed(struct rnl__worker *w, unsigned query);
+bool rnl__complete_reached(struct rnl__worker *w, unsigned query);
 
 /* Completes jobs that were held back for their barriers, and have been returned. */
 void rnl__complete_returned(struct rnl__worker *w);

@@ -127,5 +127,5 @@ void rnl__group_end(struct rnl__worker *w)
 	ret = rnl__inflight_mark(&w->inflight, true, false);
 	group_tell_barriers(group.first, ret);
 	if (ret)
-		(void)rnl__complete_passed(w, 0);
+		(void)rnl__complete_reached(w, 0);
 }

@@ -37,7 +37,7 @@ static bool has_job(struct rnl__worker *w)
 /* Whether there is something to do. */
 static bool idle_busy(struct rnl__worker *w)
 {
-	return has_job(w) || rnl__inflight_passed(&w->inflight) || rnl__share_victim(w) ||
+	return has_job(w) || rnl__inflight_reached(&w->inflight) || rnl__share_victim(w) ||
 	       rnl__command_may_leave(w) || rnl__command_may_obey(w) || rnl__worker_has_returned(w);
 }
 
@@ -48,7 +48,7 @@ static void check_device(struct rnl__worker *w, uint64_t now)
 		return;
 	w->last_check = now;
 	if (w->device->ops->idle() < 0)
-		(void)rnl__complete_passed(w, 0);
+		(void)rnl__complete_reached(w, 0);
 }
 
 /* How long to sleep for the device, having waited until @now. */
@@ -76,7 +76,7 @@ static uint64_t idle_spin(struct rnl_pool *pool)
 
 	if (!pool->spin_cpus)
 		return pool->spin_ns;
-	asleep = rnl__lot_nr(&pool->lot) + rnl__lot_nr(&pool->urgent_lot);
+	asleep = rnl__idle_set_nr(&pool->idle_set) + rnl__idle_set_nr(&pool->urgent_idle_set);
 	awake = awake > asleep ? awake - asleep : 0;
 	if (pool->spin_cpus > awake + 1)
 		return SPIN_IDLE_NS;
@@ -91,7 +91,7 @@ static bool idle_spin_until(struct rnl__worker *w, uint64_t until)
 	do {
 		for (int i = 0; i < 16; i++) {
 			if (rnl__queue_shows(&w->queue, generation) ||
-			    rnl__inflight_passed(&w->inflight))
+			    rnl__inflight_reached(&w->inflight))
 				return true;
 			rnl__pause();
 		}
@@ -110,7 +110,7 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	bool tell, found;
 
 	w->wait_since = w->last_check = now;
-	rnl__pool_ring_counts(w->pool);
+	rnl__pool_wake_counts(w->pool);
 	if (w->track && !f->first)
 		rnl__track_idle(w->track, now);
 	spin_ns = f->first ? pool->spin_ns : idle_spin(pool);
@@ -157,7 +157,7 @@ void rnl__idle(struct rnl__worker *w)
 	if (f->first) {
 		check_device(w, now);
 		/* Asks the driver if no word tells; each nap is longer than the last. */
-		if (rnl__complete_passed(w, rnl__inflight_silent(f)))
+		if (rnl__complete_reached(w, rnl__inflight_silent(f)))
 			return;
 		deadline = now + idle_nap(w, now);
 	}
@@ -165,7 +165,7 @@ void rnl__idle(struct rnl__worker *w)
 	rnl__park_prepare(&w->park, !f->first && !away);
 	/*
 	 * If a resize has brought us in since we looked, we would sleep without a bit in the
-	 * lot, and no submit would find us.  The resizer looks for sleepers after that: [staff.S1].
+	 * idle set, and no submit would find us.  The resizer looks for sleepers after that: [staff.S1].
 	 */
 	if (idle_busy(w) || (away && !rnl__queue_away(&w->queue))) {
 		w->woken |= rnl__park_leave(&w->park);
@@ -202,7 +202,7 @@ void rnl__idle_await_space(struct rnl__worker *w)
 	if (!f->first)
 		return;
 	w->wait_since = w->last_check = start;
-	while (!rnl__complete_passed(w, 1) && !rnl__command_may_obey(w) &&
+	while (!rnl__complete_reached(w, 1) && !rnl__command_may_obey(w) &&
 	       !rnl__worker_has_returned(w) && rnl__idle_full(w)) {
 		now = rnl__inflight_clock(f);
 		check_device(w, now);

@@ -29,7 +29,7 @@
 #include "pool/unit_check.h"
 #include "stats/top.h"
 #include "watch/nvtx.h"
-#include "worker/keep.h"
+#include "worker/timer_thread.h"
 #include "worker/staff.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
@@ -196,18 +196,18 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 
 static void init_parts(struct rnl_pool *pool)
 {
-	struct rnl__bell *bells[] = {
+	struct rnl__eventcount *eventcounts[] = {
 		&pool->space[0], &pool->space[1], &pool->space_batch, &pool->drained,
-	 &pool->keeper.bell, &pool->keeper.cancelled,
+	 &pool->timer.eventcount, &pool->timer.cancelled,
 	};
 
-	for (unsigned i = 0; i < sizeof(bells) / sizeof(bells[0]); i++)
-		rnl__bell_init(bells[i]);
+	for (unsigned i = 0; i < sizeof(eventcounts) / sizeof(eventcounts[0]); i++)
+		rnl__eventcount_init(eventcounts[i]);
 	atomic_init(&pool->cancels, (uint32_t)(RNL__START(31, 2) * RNL__POOL_CANCEL));
-	atomic_init(&pool->keeper.cancels, (uint32_t)RNL__START(32, 2));
-	atomic_init(&pool->keeper.outside, (uint32_t)RNL__START(32, 2));
+	atomic_init(&pool->timer.cancels, (uint32_t)RNL__START(32, 2));
+	atomic_init(&pool->timer.outside, (uint32_t)RNL__START(32, 2));
 	pthread_mutex_init(&pool->resizing, NULL);
-	rnl__line_init(&pool->line);
+	rnl__waitq_init(&pool->waitq);
 	pthread_mutex_init(&pool->tracing, NULL);
 	pthread_mutex_init(&pool->waiting, NULL);
 	for (unsigned i = 0; i < pool->devices.nr; i++)
@@ -215,9 +215,9 @@ static void init_parts(struct rnl_pool *pool)
 	rnl__outside_init(pool);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		pool->of_device[i % pool->devices.nr][i / 64] |= UINT64_C(1) << i % 64;
-	rnl__lot_init(&pool->lot, pool->parks);
-	rnl__lot_init(&pool->urgent_lot, pool->parks);
-	rnl__worker_init(&pool->keeper.self, pool, RNL__KEEPER);
+	rnl__idle_set_init(&pool->idle_set, pool->parks);
+	rnl__idle_set_init(&pool->urgent_idle_set, pool->parks);
+	rnl__worker_init(&pool->timer.self, pool, RNL__TIMER);
 }
 
 /* Makes what may fail, the workers last. */
@@ -233,7 +233,7 @@ static int life_make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *at
 		ret = rnl__pinned_create(&pool->pinned, rnl__pool_any_device(pool), attr->pinned_max,
 					 attr->pinned_preload);
 	if (!ret)
-		ret = rnl__keep_start(pool);
+		ret = rnl__timer_start(pool);
 	if (!ret && attr->top)
 		ret = rnl__top_start(pool, attr->top);
 	return ret ? ret : rnl__staff_start(pool, attr->nr_workers);
@@ -242,7 +242,7 @@ static int life_make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *at
 static void free_pool(struct rnl_pool *pool)
 {
 	rnl__top_end(pool);
-	rnl__keep_end(pool);
+	rnl__timer_end(pool);
 	for (unsigned i = 0; i < pool->nr_made; i++) {
 		struct rnl__worker *w = rnl__worker_at(pool, i);
 
@@ -341,8 +341,8 @@ static void life_close(struct rnl_pool *pool)
 	rnl__tally_close(&pool->outside[RNL__DELAYED]);
 	/* The last one: see rnl__pool_closed(). */
 	rnl__tally_close(&pool->outside[RNL__DEFERRED]);
-	rnl__keeper_cancelled(pool, true);
-	rnl__pool_ring_spaces(pool);
+	rnl__timer_cancelled(pool, true);
+	rnl__pool_wake_spaces(pool);
 }
 
 int rnl_pool_close(struct rnl_pool *pool)
@@ -374,11 +374,11 @@ int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 		 * Workers that fall idle, submits that take back a reservation, and what leaves
 		 * the tallies change the counts, then ring: [pool.R1], [outside.L1].
 		 */
-		uint32_t listened = rnl__bell_listen(&pool->drained);
+		uint32_t listened = rnl__eventcount_prepare(&pool->drained);
 
 		if (drained(pool))
 			return 0;
-		if (rnl__bell_wait(&pool->drained, listened, deadline))
+		if (rnl__eventcount_wait(&pool->drained, listened, deadline))
 			return drained(pool) ? 0 : -ETIMEDOUT;
 	}
 }

@@ -110,13 +110,13 @@ static void look_on_time(struct rnl__worker *w)
 		return;
 	rnl__group_end(w);
 	nr = f->nr_marks;
-	if (rnl__complete_passed(w, nr))
+	if (rnl__complete_reached(w, nr))
 		return;
 	/* The nr-th mark is not reached. */
 	while (nr > 1) {
 		before = f->nr_marks;
 		half = nr / 2;
-		if (!rnl__complete_passed(w, half))
+		if (!rnl__complete_reached(w, half))
 			nr = half;
 		else if (before - f->nr_marks < nr)
 			nr -= before - f->nr_marks;
@@ -158,7 +158,7 @@ void rnl__loop(struct rnl__worker *w)
 		if (!job) {
 			rnl__group_end(w);
 			rnl__run_mark_last(w);
-			if (rnl__complete_passed(w, 0))
+			if (rnl__complete_reached(w, 0))
 				continue;
 			job = steal(w, &from);
 		}

@@ -61,9 +61,9 @@ static void wait_longer(struct rnl__worker *w, struct rnl__replay *r)
 
 static void tell_replay(struct rnl__worker *w, struct rnl__replay *r, const char *what)
 {
-	if (!r->told)
+	if (!r->notified)
 		rnl__guard_tell(w->pool, r->fn, what);
-	r->told = true;
+	r->notified = true;
 }
 
 static void tell_spoilt(struct rnl__worker *w, struct rnl__replay *r, const char *why)

@@ -131,7 +131,7 @@ void rnl__run_mark_last(struct rnl__worker *w)
 {
 	if (w->inflight.first && !rnl__inflight_asks(&w->inflight) &&
 	    rnl__inflight_mark(&w->inflight, false, true))
-		(void)rnl__complete_passed(w, 0);
+		(void)rnl__complete_reached(w, 0);
 }
 
 /*
@@ -148,7 +148,7 @@ static void mark_before(struct rnl__worker *w, struct rnl_job *job)
 			 f->now - f->unmarked_since >= RNL__MARK_NS ||
 			 f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= RNL__MARK_NS) &&
 	    rnl__inflight_mark(f, true, false))
-		(void)rnl__complete_passed(w, 0);
+		(void)rnl__complete_reached(w, 0);
 }
 
 /* An event for a large job, or for one of a barrier, which streams may join. */
@@ -161,7 +161,7 @@ static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 		rnl__barrier_drop(job->barrier, rnl__job_round(job), 1, 0);
 	}
 	if (ret)
-		(void)rnl__complete_passed(w, 0);
+		(void)rnl__complete_reached(w, 0);
 }
 
 /*

@@ -132,7 +132,7 @@ static int serve(struct rnl__worker *w)
 		return ret;
 	rnl__loop(w);
 	rnl__tsan_acquire(&w->commands);
-	rnl__pool_ring_counts(w->pool);
+	rnl__pool_wake_counts(w->pool);
 	w->serves = false;
 	call_on_stop(w);
 	w->data = NULL;

@@ -40,8 +40,8 @@ static unsigned share_next(struct rnl_pool *pool, unsigned i, unsigned nr)
 	if (nr <= 64)
 		return i;
 	while (i < nr) {
-		const uint64_t idle = rnl__lot_word(&pool->lot, i / 64) |
-				      rnl__lot_word(&pool->urgent_lot, i / 64);
+		const uint64_t idle = rnl__idle_set_word(&pool->idle_set, i / 64) |
+				      rnl__idle_set_word(&pool->urgent_idle_set, i / 64);
 		const uint64_t awake = ~idle >> i % 64;
 
 		if (awake)
@@ -126,19 +126,20 @@ bool rnl__share_leave(struct rnl__worker *w)
 	       !rnl__queue_holds_keyed(&w->queue, rnl__pool_serving(w->pool)) && share_one_idles(w);
 }
 
-/* Wakes a worker of one lot, or else of the other one. */
-static void wake_one(struct rnl__lot *lot, struct rnl__lot *also, const uint64_t *among)
+/* Wakes a worker of one idle set, or else of the other one. */
+static void wake_one(struct rnl__idle_set *idle_set, struct rnl__idle_set *also,
+		     const uint64_t *among)
 {
-	if (!rnl__lot_wake_one(lot, among) && also != lot)
-		rnl__lot_wake_one(also, among);
+	if (!rnl__idle_set_wake_one(idle_set, among) && also != idle_set)
+		rnl__idle_set_wake_one(also, among);
 }
 
 /*
  * In a pool of several devices a worker that is woken for an open job does not take placed ones of
  * another device: so these have a wake of their own, for each device.
  */
-static void wake_for_placed(struct rnl__worker *w, struct rnl__lot *lot, struct rnl__lot *also,
-			    bool woken)
+static void wake_for_placed(struct rnl__worker *w, struct rnl__idle_set *idle_set,
+			    struct rnl__idle_set *also, bool woken)
 {
 	struct rnl_pool *pool = w->pool;
 	unsigned nr = rnl__pool_nr_workers(pool);
@@ -153,7 +154,7 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__lot *lot, struct 
 	}
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		if (devices >> i & 1)
-			wake_one(lot, also, pool->of_device[i]);
+			wake_one(idle_set, also, pool->of_device[i]);
 }
 
 /*
@@ -164,18 +165,18 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__lot *lot, struct 
 void rnl__share_queue(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
-	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
+	struct rnl__idle_set *idle_set = w->urgent ? &pool->urgent_idle_set : &pool->idle_set;
 	/* On a device without priorities the other workers take urgent jobs, too. */
-	struct rnl__lot *also = w->device->priorities ? lot : &pool->lot;
+	struct rnl__idle_set *also = w->device->priorities ? idle_set : &pool->idle_set;
 	bool woken = w->woken;
 
 	w->woken = false;
-	if (!rnl__lot_idle(lot) && !rnl__lot_idle(also))
+	if (!rnl__idle_set_any(idle_set) && !rnl__idle_set_any(also))
 		return;
 	if (rnl__queue_stealable(&w->queue, false) || (woken && others_have(w)))
-		wake_one(lot, also, RNL__ANY_WORKER);
+		wake_one(idle_set, also, RNL__ANY_WORKER);
 	if (w->queue.takes_placed)
-		wake_for_placed(w, lot, also, woken);
+		wake_for_placed(w, idle_set, also, woken);
 }
 
 bool rnl__share_occupy(struct rnl__worker *w)

@@ -85,7 +85,8 @@ static inline void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *f
 	if (from != w)
 		/* The other worker may be about to leave, and have seen the job counted. */
 		(void)rnl__park_wake(&from->park);
-	if (w->woken || rnl__lot_idle(&pool->lot) || rnl__lot_idle(&pool->urgent_lot))
+	if (w->woken || rnl__idle_set_any(&pool->idle_set) ||
+	    rnl__idle_set_any(&pool->urgent_idle_set))
 		rnl__share_queue(w);
 }
 

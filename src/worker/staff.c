@@ -98,7 +98,8 @@ static int make_workers(struct rnl_pool *pool, unsigned to)
 			return -ENOMEM;
 		memset(w, 0, sizeof(*w));
 		rnl__worker_init(w, pool, pool->nr_made);
-		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, w->index);
+		rnl__park_init(&w->park, w->urgent ? &pool->urgent_idle_set : &pool->idle_set,
+			       w->index);
 	}
 	return 0;
 }
@@ -249,7 +250,7 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 	for (unsigned i = first; i < first + old.nr; i++)
 		rnl__queue_shut_lane(&rnl__worker_at(pool, i)->queue, old.generation);
 	/* Other workers may have space now. */
-	rnl__pool_ring_spaces(pool);
+	rnl__pool_wake_spaces(pool);
 	/* The new workers are asleep, and no submit has seen them idle yet. */
 	for (unsigned i = first + old.nr; i < first + nr; i++)
 		(void)rnl__park_wake(&rnl__worker_at(pool, i)->park);

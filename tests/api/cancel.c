@@ -4,7 +4,7 @@
 #include "host_kernel.h"
 #include "record.h"
 
-static void check_cancelled(struct told *t)
+static void check_cancelled(struct notified *t)
 {
 	ck_assert_int_eq(result_of(&t->job), -ECANCELED);
 	ck_assert_int_eq(t->job.device_error, 0);
@@ -18,15 +18,15 @@ TEST(a_job_that_was_never_submitted_is_not_cancelled)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_job zero = { 0 };
-	struct told told;
+	struct notified notified;
 
-	told_of(&told);
+	notified_of(&notified);
 	ck_assert_int_eq(rnl_job_cancel(NULL), -EINVAL);
 	ck_assert_int_eq(rnl_job_cancel(&zero), -EINVAL);
-	ck_assert_int_eq(rnl_job_cancel(&told.job), -EINVAL);
+	ck_assert_int_eq(rnl_job_cancel(&notified.job), -EINVAL);
 	/* The refused cancels have no effect later. */
-	ck_assert_int_eq(submit_and_wait(pool, &told.job), 0);
-	ck_assert_int_eq(told.runs, 1);
+	ck_assert_int_eq(submit_and_wait(pool, &notified.job), 0);
+	ck_assert_int_eq(notified.runs, 1);
 	rnl_pool_destroy(pool);
 }
 
@@ -36,35 +36,35 @@ TEST(a_queued_job_is_cancelled_and_can_be_submitted_again)
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier empty;
 	struct rnl_job held;
-	struct told told[3];
+	struct notified notified[3];
 
 	hold_workers(pool, &gate, &held, 1);
 	must(rnl_barrier_init(&empty, pool));
 	for (int i = 0; i < 3; i++) {
-		told_of(&told[i]);
-		/* The keeper leaves such a job to its worker, which is held. */
-		must(rnl_job_set_after(&told[i].job, i == 1 ? &empty : NULL));
-		must(rnl_submit(pool, &told[i].job));
+		notified_of(&notified[i]);
+		/* The timer thread leaves such a job to its worker, which is held. */
+		must(rnl_job_set_after(&notified[i].job, i == 1 ? &empty : NULL));
+		must(rnl_submit(pool, &notified[i].job));
 	}
 	for (int i = 0; i < 3; i++) {	/* a cancel may be repeated */
-		must(rnl_job_cancel(&told[1].job));
+		must(rnl_job_cancel(&notified[1].job));
 		/* The job is still the pool's. */
-		ck_assert_int_eq(rnl_job_wait(&told[1].job, 0), -ETIMEDOUT);
-		ck_assert_int_eq(rnl_submit(pool, &told[1].job), -EBUSY);
+		ck_assert_int_eq(rnl_job_wait(&notified[1].job, 0), -ETIMEDOUT);
+		ck_assert_int_eq(rnl_submit(pool, &notified[1].job), -EBUSY);
 	}
 	ck_assert_uint_eq(figures_of(pool).cancelled, 0);
 	gate_open(&gate);
-	check_cancelled(&told[1]);
+	check_cancelled(&notified[1]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_int_eq(told[0].runs, 1);
-	ck_assert_int_eq(told[2].runs, 1);
+	ck_assert_int_eq(notified[0].runs, 1);
+	ck_assert_int_eq(notified[2].runs, 1);
 	ck_assert_uint_eq(figures_of(pool).cancelled, 1);
 	ck_assert_uint_eq(figures_of(pool).failed, 1);
 	ck_assert_uint_eq(figures_of(pool).timed_out, 0);
 	ck_assert_uint_eq(figures_of(pool).done, 4);
 
-	ck_assert_int_eq(submit_and_wait(pool, &told[1].job), 0);
-	ck_assert_int_eq(told[1].runs, 1);
+	ck_assert_int_eq(submit_and_wait(pool, &notified[1].job), 0);
+	ck_assert_int_eq(notified[1].runs, 1);
 	ck_assert_uint_eq(figures_of(pool).cancelled, 1);
 	rnl_pool_destroy(pool);
 }
@@ -153,24 +153,24 @@ TEST(a_job_that_is_deferred_is_cancelled)
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job held;
-	struct told told[4];
+	struct notified notified[4];
 
 	hold_barrier(pool, &barrier, &gate, &held);
 	for (int i = 0; i < 4; i++) {
-		told_of(&told[i]);
-		must(rnl_job_set_after(&told[i].job, &barrier));
-		ck_assert_int_eq(i < 2 ? rnl_submit(pool, &told[i].job) :
-					 submit_by_key(pool, &told[i].job, 1), 0);
+		notified_of(&notified[i]);
+		must(rnl_job_set_after(&notified[i].job, &barrier));
+		ck_assert_int_eq(i < 2 ? rnl_submit(pool, &notified[i].job) :
+					 submit_by_key(pool, &notified[i].job, 1), 0);
 	}
-	must(rnl_job_cancel(&told[0].job));
-	must(rnl_job_cancel(&told[2].job));
+	must(rnl_job_cancel(&notified[0].job));
+	must(rnl_job_cancel(&notified[2].job));
 	gate_open(&gate);
 	for (int i = 0; i < 4; i++) {
 		if (i % 2)
-			ck_assert_int_eq(result_of(&told[i].job), 0);
+			ck_assert_int_eq(result_of(&notified[i].job), 0);
 		else
-			check_cancelled(&told[i]);
-		ck_assert_int_eq(told[i].runs, i % 2);
+			check_cancelled(&notified[i]);
+		ck_assert_int_eq(notified[i].runs, i % 2);
 	}
 	ck_assert_int_eq(barrier.result, 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -211,16 +211,16 @@ TEST(a_barrier_of_which_a_job_was_cancelled_has_failed)
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job held;
-	struct told in[3], after;
+	struct notified in[3], after;
 
 	must(rnl_barrier_init(&barrier, pool));
 	hold_workers(pool, &gate, &held, 1);
 	for (int i = 0; i < 3; i++) {
-		told_of(&in[i]);
+		notified_of(&in[i]);
 		must(rnl_barrier_add(&barrier, &in[i].job));
 		must(rnl_submit(pool, &in[i].job));
 	}
-	told_of(&after);
+	notified_of(&after);
 	must(rnl_job_set_after(&after.job, &barrier));
 	must(rnl_submit(pool, &after.job));
 	must(rnl_job_cancel(&in[1].job));
@@ -247,18 +247,18 @@ TEST(a_cancelled_job_has_its_callback_called_once)
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
-	struct told told;
+	struct notified notified;
 
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&told);
-	must(rnl_job_set_on_done(&told.job, callback));
-	must(rnl_submit(pool, &told.job));
-	must(rnl_job_cancel(&told.job));
+	notified_of(&notified);
+	must(rnl_job_set_on_done(&notified.job, callback));
+	must(rnl_submit(pool, &notified.job));
+	must(rnl_job_cancel(&notified.job));
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(calls, 1);
 	ck_assert_int_eq(result_in_call, -ECANCELED);
-	check_cancelled(&told);
+	check_cancelled(&notified);
 	rnl_pool_destroy(pool);
 }
 
@@ -269,23 +269,23 @@ TEST(a_cancelled_job_comes_out_of_its_completion_queue)
 	struct gate gate = GATE_INIT;
 	struct rnl_job held, *list[2];
 	struct rnl_barrier empty;
-	struct told told;
+	struct notified notified;
 
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&told);
-	/* As above: the worker puts it into the queue, not the keeper. */
+	notified_of(&notified);
+	/* As above: the worker puts it into the queue, not the timer thread. */
 	must(rnl_barrier_init(&empty, pool));
-	must(rnl_job_set_after(&told.job, &empty));
-	must(rnl_job_set_cq(&told.job, cq));
-	must(rnl_submit(pool, &told.job));
-	must(rnl_job_cancel(&told.job));
+	must(rnl_job_set_after(&notified.job, &empty));
+	must(rnl_job_set_cq(&notified.job, cq));
+	must(rnl_submit(pool, &notified.job));
+	must(rnl_job_cancel(&notified.job));
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 2, 0), 0);
 	gate_open(&gate);
 	fence(pool);
-	ck_assert_int_eq(rnl_job_cancel(&told.job), -EALREADY);	/* it waits in the queue */
+	ck_assert_int_eq(rnl_job_cancel(&notified.job), -EALREADY);	/* it waits in the queue */
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 2, 0), 1);
-	ck_assert_ptr_eq(list[0], &told.job);
-	check_cancelled(&told);
+	ck_assert_ptr_eq(list[0], &notified.job);
+	check_cancelled(&notified);
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
 }
@@ -296,7 +296,7 @@ TEST(an_urgent_job_is_cancelled_as_any_other)
 		struct rnl_pool *pool = pool_of(1, .nr_urgent = nr_urgent);
 		struct gate gate = GATE_INIT;
 		struct rnl_job held[2];
-		struct told told;
+		struct notified notified;
 
 		for (unsigned i = 0; i <= nr_urgent; i++) {
 			job_of(&held[i], gated_fn, &gate);
@@ -304,12 +304,12 @@ TEST(an_urgent_job_is_cancelled_as_any_other)
 			must(rnl_submit(pool, &held[i]));
 			gate_await(&gate, i + 1);
 		}
-		told_of(&told);
-		must(rnl_job_set_flags(&told.job, RNL_URGENT));
-		must(rnl_submit(pool, &told.job));
-		must(rnl_job_cancel(&told.job));
+		notified_of(&notified);
+		must(rnl_job_set_flags(&notified.job, RNL_URGENT));
+		must(rnl_submit(pool, &notified.job));
+		must(rnl_job_cancel(&notified.job));
 		gate_open(&gate);
-		check_cancelled(&told);
+		check_cancelled(&notified);
 		rnl_pool_destroy(pool);
 	}
 }
@@ -319,17 +319,17 @@ TEST(a_closed_pool_has_its_jobs_cancelled_as_any_other)
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
-	struct told told;
+	struct notified notified;
 
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&told);
-	must(rnl_submit(pool, &told.job));
+	notified_of(&notified);
+	must(rnl_submit(pool, &notified.job));
 	must(rnl_pool_close(pool));
-	must(rnl_job_cancel(&told.job));
+	must(rnl_job_cancel(&notified.job));
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
-	ck_assert_int_eq(told.job.result, -ECANCELED);
-	ck_assert_int_eq(told.runs, 0);
+	ck_assert_int_eq(notified.job.result, -ECANCELED);
+	ck_assert_int_eq(notified.runs, 0);
 }
 
 /* ---- beside the workers -------------------------------------------------- */
@@ -337,7 +337,7 @@ TEST(a_closed_pool_has_its_jobs_cancelled_as_any_other)
 enum { CANCELLERS = 3, RACE = 20000 };
 
 struct race {
-	struct told *told;
+	struct notified *notified;
 	int nr;
 	_Atomic int submitted;	/* the number of jobs submitted */
 };
@@ -357,7 +357,7 @@ static int cancel_all(void *arg)
 
 		while (c->race->submitted <= i)
 			sched_yield();
-		ret = rnl_job_cancel(&c->race->told[i].job);
+		ret = rnl_job_cancel(&c->race->notified[i].job);
 		c->bad += ret && ret != -EBUSY && ret != -EALREADY;
 		c->rets[i] = (int8_t)ret;
 	}
@@ -372,15 +372,16 @@ TEST(beside_the_workers_each_job_ran_or_was_cancelled_as_the_calls_said)
 	struct rnl_pool *pool = pool_of(2);
 	int nr_cancelled = 0;
 
-	race.told = calloc((size_t)race.nr, sizeof(*race.told));
+	race.notified = calloc((size_t)race.nr, sizeof(*race.notified));
 	for (int c = 0; c < CANCELLERS; c++) {
 		cancellers[c] = (struct canceller){ &race, calloc((size_t)race.nr, 1), 0 };
 		call_start(&threads[c], cancel_all, &cancellers[c]);
 	}
 	for (int i = 0; i < race.nr; i++) {
-		told_of(&race.told[i]);
-		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &race.told[i].job) :
-					 submit_by_key(pool, &race.told[i].job, (uint64_t)i), 0);
+		notified_of(&race.notified[i]);
+		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &race.notified[i].job)
+				       : submit_by_key(pool, &race.notified[i].job, (uint64_t)i),
+				 0);
 		race.submitted = i + 1;
 	}
 	for (int c = 0; c < CANCELLERS; c++) {
@@ -390,13 +391,13 @@ TEST(beside_the_workers_each_job_ran_or_was_cancelled_as_the_calls_said)
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < race.nr; i++) {
 		bool said = false;
-		int result = race.told[i].job.result;
+		int result = race.notified[i].job.result;
 
 		for (int c = 0; c < CANCELLERS; c++)
 			said = said || !cancellers[c].rets[i];
-		ck_assert_msg(result == (said ? -ECANCELED : 0) && race.told[i].runs == !said,
+		ck_assert_msg(result == (said ? -ECANCELED : 0) && race.notified[i].runs == !said,
 			      "job %d: result %d, ran %d times, was%s cancelled", i, result,
-			      race.told[i].runs, said ? "" : " not");
+			      race.notified[i].runs, said ? "" : " not");
 		nr_cancelled += said;
 	}
 	printf("%d of %d jobs were cancelled\n", nr_cancelled, race.nr);
@@ -405,5 +406,5 @@ TEST(beside_the_workers_each_job_ran_or_was_cancelled_as_the_calls_said)
 	for (int c = 0; c < CANCELLERS; c++)
 		free(cancellers[c].rets);
 	rnl_pool_destroy(pool);
-	free(race.told);
+	free(race.notified);
 }

@@ -12,17 +12,17 @@
 enum { OPEN, KEYED, DELAYED, DEFERRED, NOTICE, NR };
 
 /* One job of each kind. */
-static void submit_all(struct rnl_pool *pool, struct told *told, struct rnl_barrier *after,
+static void submit_all(struct rnl_pool *pool, struct notified *notified, struct rnl_barrier *after,
 		       int64_t start_ns)
 {
 	for (int i = 0; i < NR; i++)
-		told_of(&told[i]);
-	must(rnl_submit(pool, &told[OPEN].job));
-	must(submit_by_key(pool, &told[KEYED].job, 1));
-	must(submit_at(pool, &told[DELAYED].job, start_ns));
-	must(rnl_job_set_after(&told[DEFERRED].job, after));
-	must(rnl_submit(pool, &told[DEFERRED].job));
-	must(submit_when(pool, &told[NOTICE].job, RNL_SPACE));
+		notified_of(&notified[i]);
+	must(rnl_submit(pool, &notified[OPEN].job));
+	must(submit_by_key(pool, &notified[KEYED].job, 1));
+	must(submit_at(pool, &notified[DELAYED].job, start_ns));
+	must(rnl_job_set_after(&notified[DEFERRED].job, after));
+	must(rnl_submit(pool, &notified[DEFERRED].job));
+	must(submit_when(pool, &notified[NOTICE].job, RNL_SPACE));
 }
 
 TEST(all_jobs_that_have_not_started_are_cancelled_and_later_ones_run, .timeout_s = 60)
@@ -30,27 +30,27 @@ TEST(all_jobs_that_have_not_started_are_cancelled_and_later_ones_run, .timeout_s
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
-	struct told told[2][NR];
+	struct notified notified[2][NR];
 	struct rnl_job held;
 
 	ck_assert_int_eq(rnl_pool_cancel(NULL), -EINVAL);
 	ck_assert_int_eq(rnl_pool_cancel(pool), 0);
 	hold_barrier(pool, &barrier, &gate, &held);
-	submit_all(pool, told[0], &barrier, rnl_clock() + HOUR_NS);
+	submit_all(pool, notified[0], &barrier, rnl_clock() + HOUR_NS);
 	ck_assert_int_eq(rnl_pool_cancel(pool), 5);
 	/* The only worker is held. */
 	for (int i = 0; i < NR; i++)
 		if (i != DEFERRED)
-			ck_assert_int_eq(result_of(&told[0][i].job), -ECANCELED);
-	submit_all(pool, told[1], &barrier, rnl_clock());
+			ck_assert_int_eq(result_of(&notified[0][i].job), -ECANCELED);
+	submit_all(pool, notified[1], &barrier, rnl_clock());
 	for (int i = 0; i < NR; i++)
-		ck_assert_int_ne(rnl_job_wait(&told[1][i].job, 0), 0);
+		ck_assert_int_ne(rnl_job_wait(&notified[1][i].job, 0), 0);
 	gate_open(&gate);
-	ck_assert_int_eq(result_of(&told[0][DEFERRED].job), -ECANCELED);
+	ck_assert_int_eq(result_of(&notified[0][DEFERRED].job), -ECANCELED);
 	for (int i = 0; i < NR; i++) {
-		ck_assert_int_eq(result_of(&told[1][i].job), 0);
-		ck_assert_int_eq(told[0][i].runs, 0);
-		ck_assert_int_eq(told[1][i].runs, 1);
+		ck_assert_int_eq(result_of(&notified[1][i].job), 0);
+		ck_assert_int_eq(notified[0][i].runs, 0);
+		ck_assert_int_eq(notified[1][i].runs, 1);
 	}
 	ck_assert_int_eq(result_of(&held), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -64,23 +64,23 @@ TEST(a_job_that_was_cancelled_with_all_can_be_cancelled_and_submitted_again, .ti
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
-	struct told told;
+	struct notified notified;
 	int ret;
 
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&told);
-	must(rnl_submit(pool, &told.job));
+	notified_of(&notified);
+	must(rnl_submit(pool, &notified.job));
 	ck_assert_int_eq(rnl_pool_cancel(pool), 1);
-	ret = rnl_job_cancel(&told.job);
+	ret = rnl_job_cancel(&notified.job);
 	ck_assert(ret == 0 || ret == -EALREADY || ret == -EBUSY);
-	ck_assert_int_eq(result_of(&told.job), -ECANCELED);
-	ck_assert_int_eq(told.job.device_error, 0);
+	ck_assert_int_eq(result_of(&notified.job), -ECANCELED);
+	ck_assert_int_eq(notified.job.device_error, 0);
 	/* The job that runs goes on, and does not learn of it. */
 	ck_assert_int_eq(rnl_job_is_cancelled(&held), 0);
-	must(rnl_submit(pool, &told.job));
+	must(rnl_submit(pool, &notified.job));
 	gate_open(&gate);
-	ck_assert_int_eq(result_of(&told.job), 0);
-	ck_assert_int_eq(told.runs, 1);
+	ck_assert_int_eq(result_of(&notified.job), 0);
+	ck_assert_int_eq(notified.runs, 1);
 	rnl_pool_destroy(pool);
 }
 
@@ -102,24 +102,24 @@ static void *cancel_often(void *arg)
 TEST(beside_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
 {
 	struct rnl_pool *pool = pool_of(2);
-	static struct told told[BURST];
+	static struct notified notified[BURST];
 	pthread_t thread;
 
 	must(pthread_create(&thread, NULL, cancel_often, pool));
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < BURST; i++) {
-			told_of(&told[i]);
+			notified_of(&notified[i]);
 			if (i % 3 == 0)
-				must(submit_at(pool, &told[i].job, rnl_clock()));
+				must(submit_at(pool, &notified[i].job, rnl_clock()));
 			else
-				ck_assert_int_eq(i % 3 == 1 ? rnl_submit(pool, &told[i].job) :
-						 submit_by_key(pool, &told[i].job, i), 0);
+				ck_assert_int_eq(i % 3 == 1 ? rnl_submit(pool, &notified[i].job) :
+						 submit_by_key(pool, &notified[i].job, i), 0);
 		}
 		for (int i = 0; i < BURST; i++) {
-			int ret = result_of(&told[i].job);
+			int ret = result_of(&notified[i].job);
 
 			ck_assert(ret == 0 || ret == -ECANCELED);
-			ck_assert_int_eq(told[i].runs, ret == 0);
+			ck_assert_int_eq(notified[i].runs, ret == 0);
 		}
 	}
 	must(pthread_join(thread, NULL));
@@ -137,7 +137,7 @@ TEST(maps_and_requests_go_on)
 	struct rnl_request request;
 	struct rnl_batcher *batcher;
 	struct rnl_barrier barrier;
-	struct told queued;
+	struct notified queued;
 
 	attr.fn = noop_batch;
 	attr.in_bytes = 8;
@@ -150,7 +150,7 @@ TEST(maps_and_requests_go_on)
 	must(rnl_map_start(pool, &t.map, &barrier));
 	gate_await(&gate, 1);
 	must(rnl_request_commit(&request));
-	told_of(&queued);
+	notified_of(&queued);
 	must(rnl_submit(pool, &queued.job));
 	ck_assert_int_ge(rnl_pool_cancel(pool), 1);
 	gate_open(&gate);

@@ -184,7 +184,7 @@ TEST(a_cancel_ends_a_chain_where_it_meets_it, .loops = 2)
 	must(rnl_submit(pool, &rings[0].job));
 	ck_assert_uint_eq(figures_of(pool).queued, LENGTH);
 	if (_i) {
-		/* The keeper tells the whole chain, while the worker is busy. */
+		/* The timer thread tells the whole chain, while the worker is busy. */
 		must(rnl_job_cancel(&rings[0].job));
 		for (int i = 0; i < LENGTH; i++)
 			ck_assert_int_eq(result_of(&rings[i].job), -ECANCELED);

@@ -46,7 +46,7 @@ static void use_times(void)
 	ck_assert_int_eq(rnl_job_wait(&held, 10 * MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_pool_drain(pool, 10 * MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, 10 * MS), 0);
-	/* The keeper ends it, and queues the delayed one. */
+	/* The timer thread ends it, and queues the delayed one. */
 	job_of(&late, noop_fn, NULL);
 	must(rnl_job_set_deadline(&late, 10 * MS));
 	must(rnl_submit(pool, &late));

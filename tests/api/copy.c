@@ -270,7 +270,7 @@ struct coming {
 	unsigned char *to;
 	size_t bytes;
 	unsigned char value;
-	_Atomic bool told, right;
+	_Atomic bool notified, right;
 };
 
 static int coming_fn(struct rnl_job *job)
@@ -291,7 +291,7 @@ static void look_on_done(struct rnl_job *job)
 	struct coming *c = rnl_container_of(job, struct coming, job);
 
 	look(c);
-	c->told = true;
+	c->notified = true;
 }
 
 TEST(what_was_copied_is_there_when_the_job_is_done, .timeout_s = 60)
@@ -327,7 +327,7 @@ TEST(what_was_copied_is_there_when_the_job_is_done, .timeout_s = 60)
 		else if (how == QUEUE)
 			ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER), 1);
 		else
-			ck_eventually(c.told);
+			ck_eventually(c.notified);
 		if (how != CALLBACK)
 			look(&c);
 		ck_assert_msg(c.right, "way %d: it was not there", how);

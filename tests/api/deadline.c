@@ -6,9 +6,9 @@
 
 #define LONG (3600000 * MS)
 
-static void timed_of(struct told *t, int64_t timeout_ns)
+static void timed_of(struct notified *t, int64_t timeout_ns)
 {
-	told_of(t);
+	notified_of(t);
 	must(rnl_job_set_deadline(&t->job, timeout_ns));
 }
 
@@ -21,7 +21,7 @@ static void let_pass(int64_t ns)
 		usleep(200);
 }
 
-static void check_late(struct told *t)
+static void check_late(struct notified *t)
 {
 	ck_assert_int_eq(result_of(&t->job), -ETIMEDOUT);
 	ck_assert_int_eq(t->runs, 0);
@@ -35,7 +35,7 @@ static int64_t time_to_start(void)
 	return (int64_t)((seconds < 2 ? seconds : 2) * 1e9);
 }
 
-static void check_ran(struct told *t)
+static void check_ran(struct notified *t)
 {
 	ck_assert_int_eq(result_of(&t->job), 0);
 	ck_assert_int_eq(t->runs, 1);
@@ -56,20 +56,20 @@ TEST(a_job_that_waits_beyond_its_deadline_is_not_run)
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
-	struct told told[COUNT(rows)];
+	struct notified notified[COUNT(rows)];
 
 	hold_workers(pool, &gate, &held, 1);
 	for (unsigned i = 0; i < COUNT(rows); i++) {
-		timed_of(&told[i], rows[i].timeout_ns);
-		must(rnl_submit(pool, &told[i].job));
+		timed_of(&notified[i], rows[i].timeout_ns);
+		must(rnl_submit(pool, &notified[i].job));
 	}
 	let_pass(2 * MS);
 	gate_open(&gate);
 	for (unsigned i = 0; i < COUNT(rows); i++) {
 		if (rows[i].late)
-			check_late(&told[i]);
+			check_late(&notified[i]);
 		else
-			check_ran(&told[i]);
+			check_ran(&notified[i]);
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_uint_eq(figures_of(pool).timed_out, COUNT(rows) / 2);
@@ -84,22 +84,22 @@ TEST(however_it_is_submitted_the_deadline_counts)
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[2], *list[3];
-	struct told told[6];
+	struct notified notified[6];
 
 	hold_workers(pool, &gate, held, 2);
 	for (int i = 0; i < 6; i++)
-		timed_of(&told[i], i == 5 ? LONG : MS);
+		timed_of(&notified[i], i == 5 ? LONG : MS);
 	for (int i = 0; i < 3; i++)
-		list[i] = &told[3 + i].job;
-	must(rnl_submit(pool, &told[0].job));
-	must(submit_by_key(pool, &told[1].job, 1));
-	must(rnl_submit_wait(pool, &told[2].job, RNL_FOREVER));
+		list[i] = &notified[3 + i].job;
+	must(rnl_submit(pool, &notified[0].job));
+	must(submit_by_key(pool, &notified[1].job, 1));
+	must(rnl_submit_wait(pool, &notified[2].job, RNL_FOREVER));
 	ck_assert_int_eq(rnl_submit_many(pool, list, 3), 3);
 	let_pass(MS);
 	gate_open(&gate);
 	for (int i = 0; i < 5; i++)
-		check_late(&told[i]);
-	check_ran(&told[5]);
+		check_late(&notified[i]);
+	check_ran(&notified[5]);
 	rnl_pool_destroy(pool);
 }
 
@@ -111,22 +111,22 @@ TEST(a_deadline_is_taken_back_by_a_negative_one)
 	for (unsigned i = 0; i < COUNT(none); i++) {
 		struct gate gate = GATE_INIT;
 		struct rnl_job held;
-		struct told told;
+		struct notified notified;
 
 		hold_workers(pool, &gate, &held, 1);
-		timed_of(&told, 0);
-		must(rnl_job_set_deadline(&told.job, none[i]));
-		must(rnl_submit(pool, &told.job));
+		timed_of(&notified, 0);
+		must(rnl_job_set_deadline(&notified.job, none[i]));
+		must(rnl_submit(pool, &notified.job));
 		let_pass(MS);
 		gate_open(&gate);
-		check_ran(&told);
+		check_ran(&notified);
 		ck_assert_int_eq(result_of(&held), 0);
 	}
 	rnl_pool_destroy(pool);
 }
 
 /* Whether it was in time; its @nr-th run. */
-static bool runs_in_time(struct rnl_pool *pool, struct told *t, int nr)
+static bool runs_in_time(struct rnl_pool *pool, struct notified *t, int nr)
 {
 	const int ret = submit_and_wait(pool, &t->job);
 
@@ -140,26 +140,26 @@ static bool counted_anew(int64_t time)
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
-	struct told told;
+	struct notified notified;
 	bool in_time;
 
-	timed_of(&told, time);
+	timed_of(&notified, time);
 	let_pass(time);		/* the time does not begin when it is set */
-	in_time = runs_in_time(pool, &told, 1);
+	in_time = runs_in_time(pool, &notified, 1);
 	let_pass(time);		/* nor with the first submit */
-	in_time = in_time && runs_in_time(pool, &told, 2);
+	in_time = in_time && runs_in_time(pool, &notified, 2);
 	if (!in_time) {
 		rnl_pool_destroy(pool);
 		return false;
 	}
 	/* The deadline stays: late this time, and in time the next. */
 	hold_workers(pool, &gate, &held, 1);
-	must(rnl_submit(pool, &told.job));
+	must(rnl_submit(pool, &notified.job));
 	let_pass(time);
 	gate_open(&gate);
-	ck_assert_int_eq(result_of(&told.job), -ETIMEDOUT);
-	ck_assert_int_eq(told.runs, 2);
-	in_time = runs_in_time(pool, &told, 3);
+	ck_assert_int_eq(result_of(&notified.job), -ETIMEDOUT);
+	ck_assert_int_eq(notified.runs, 2);
+	in_time = runs_in_time(pool, &notified, 3);
 	ck_assert_uint_eq(figures_of(pool).timed_out, in_time ? 1 : 2);
 	rnl_pool_destroy(pool);
 	return in_time;
@@ -259,7 +259,7 @@ TEST(the_time_that_a_job_is_deferred_counts)
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job held;
-	struct told late[2], in_time;
+	struct notified late[2], in_time;
 
 	hold_barrier(pool, &barrier, &gate, &held);
 	timed_of(&late[0], MS);
@@ -286,7 +286,7 @@ TEST(a_barrier_of_which_a_job_was_late_has_failed)
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job held;
-	struct told late, after;
+	struct notified late, after;
 
 	must(rnl_barrier_init(&barrier, pool));
 	hold_workers(pool, &gate, &held, 1);
@@ -314,18 +314,18 @@ TEST(of_a_deadline_and_a_cancel_the_first_one_counts)
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
 	uint64_t nr_cancelled = 0;
-	struct told told;
+	struct notified notified;
 
 	hold_workers(pool, &gate, &held, 1);
 	for (int i = 0; i < 20; i++) {
 		int ret;
 
-		timed_of(&told, i % 2 ? MS : 0);
-		must(rnl_submit(pool, &told.job));
+		timed_of(&notified, i % 2 ? MS : 0);
+		must(rnl_submit(pool, &notified.job));
 		let_pass(i % 3 * MS / 2);
-		ret = rnl_job_cancel(&told.job);
+		ret = rnl_job_cancel(&notified.job);
 		ck_assert(!ret || ret == -EALREADY || ret == -EBUSY);
-		ck_assert_int_eq(result_of(&told.job), ret ? -ETIMEDOUT : -ECANCELED);
+		ck_assert_int_eq(result_of(&notified.job), ret ? -ETIMEDOUT : -ECANCELED);
 		nr_cancelled += !ret;
 	}
 	gate_open(&gate);
@@ -340,7 +340,7 @@ TEST(urgent_jobs_are_late_as_any_other)
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
-	struct told late, in_time;
+	struct notified late, in_time;
 
 	hold_workers(pool, &gate, &held, 1);
 	timed_of(&late, MS);
@@ -361,7 +361,7 @@ TEST(misuse_gets_an_errno)
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held, zero = { 0 };
-	struct told queued;
+	struct notified queued;
 
 	ck_assert_int_eq(rnl_job_set_deadline(NULL, 1), -EINVAL);
 	ck_assert_int_eq(rnl_job_set_deadline(&zero, 1), -EINVAL);

@@ -6,7 +6,7 @@
 #include <runnel/more.h>
 
 #include "cq.h"
-#include "keeper.h"
+#include "timer.h"
 #include "record.h"
 #include "seed.h"
 
@@ -211,7 +211,7 @@ static void cancel_some(void *arg)
 	}
 }
 
-/* The keeper's time for some cancels, of one of @nr delayed jobs each. */
+/* The timer thread's time for some cancels, of one of @nr delayed jobs each. */
 static double seconds_of_cancels(unsigned nr)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -219,14 +219,14 @@ static double seconds_of_cancels(unsigned nr)
 	double seconds;
 
 	ck_assert_ptr_nonnull(d.jobs);
-	find_keeper(pool);
+	find_timer(pool);
 	for (unsigned i = 0; i < nr; i++) {
 		job_of(&d.jobs[i], noop_fn, NULL);
 		must(submit_at(pool, &d.jobs[i],
 				   rnl_clock() + LONG + (int64_t)(i * 7727 % nr) * MS));
 	}
-	cancel_some(&d);	/* the keeper has all of them then */
-	seconds = least_keeper_seconds(cancel_some, &d);
+	cancel_some(&d);	/* the timer thread has all of them then */
+	seconds = least_timer_seconds(cancel_some, &d);
 	rnl_pool_destroy(pool);
 	free(d.jobs);
 	return seconds;
@@ -372,10 +372,10 @@ TEST(a_deadline_counts_from_the_jobs_time)
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
-	struct told late, in_time;
+	struct notified late, in_time;
 
-	told_of(&late);
-	told_of(&in_time);
+	notified_of(&late);
+	notified_of(&in_time);
 	must(rnl_job_set_deadline(&in_time.job, LONG));
 	must(rnl_job_set_deadline(&late.job, MS));
 	must(submit_at(pool, &in_time.job, rnl_clock() + 5 * MS));
@@ -487,8 +487,8 @@ static int drain_at_the_close(void *arg)
 }
 
 /*
- * On one CPU the worker that the keeper wakes may go first, and complete the job before the keeper no longer
- * counts it as delayed: then the keeper tells the drain.
+ * On one CPU the worker that the timer thread wakes may go first, and complete the job before the timer thread no longer
+ * counts it as delayed: then the timer thread tells the drain.
  */
 TEST(a_drain_hears_of_the_last_delayed_job_at_a_close, .timeout_s = 60)
 {

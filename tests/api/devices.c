@@ -770,7 +770,7 @@ TEST(queued_placed_jobs_are_cancelled_and_late_in_time)
 	}
 	for (int i = 4; i < 8; i++)
 		must(rnl_job_cancel(&jobs[i]));
-	/* The workers are still held: the keeper tells. */
+	/* The workers are still held: the timer thread tells. */
 	for (int i = 0; i < 8; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), i < 4 ? -ETIMEDOUT : -ECANCELED);
 	gate_open(&gate);
@@ -840,7 +840,7 @@ static int chunk_fn(const struct rnl_chunk *chunk)
 	return rnl_copy(chunk->out, chunk->in, chunk->nr);
 }
 
-static bool is_told(const struct rnl_map *map, struct rnl_pool *pool, unsigned device)
+static bool is_notified(const struct rnl_map *map, struct rnl_pool *pool, unsigned device)
 {
 	return map->devices ? map->devices >> device & 1 :
 	       device < nr_devices_of(pool);
@@ -850,7 +850,7 @@ static bool is_told(const struct rnl_map *map, struct rnl_pool *pool, unsigned d
 static bool all_told_took_part(const struct rnl_map *map, struct rnl_pool *pool)
 {
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++) {
-		if (is_told(map, pool, i) && !on[i])
+		if (is_notified(map, pool, i) && !on[i])
 			return false;
 	}
 	return true;
@@ -890,7 +890,7 @@ TEST(a_map_uses_all_devices_or_those_it_is_told, .loops = 4)
 		nr_maps++;
 	} while (!all_told_took_part(&map, pool) && seconds_now() < until);
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++) {
-		ck_assert_msg((on[i] != 0) == is_told(&map, pool, i), "%u chunks on device %u",
+		ck_assert_msg((on[i] != 0) == is_notified(&map, pool, i), "%u chunks on device %u",
 			      on[i], i);
 		nr_chunks += on[i];
 	}
@@ -926,7 +926,7 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 	struct gate gate = GATE_INIT;
 	struct rnl_batcher_stats stats = RNL_BATCHER_STATS_INIT;
 	struct echo echoes[8];
-	const bool told = _i == 1;
+	const bool notified = _i == 1;
 
 	skip_if_alone(pool);
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
@@ -935,7 +935,7 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 	attr.arg = &gate;
 	attr.in_bytes = attr.out_bytes = sizeof(uint32_t);
 	attr.max_batch = 1;
-	attr.devices = told ? 2 : 0;
+	attr.devices = notified ? 2 : 0;
 	/* With one slab no device has one of its own. */
 	attr.nr_slabs = attr.max_slabs = _i == 2 ? 1 : 0;
 	attr.slab_bytes = sizeof(echoes) / sizeof(echoes[0]) * sizeof(uint32_t);
@@ -948,19 +948,19 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 		must(rnl_request_commit(&echoes[i].request));
 	}
 	/* Two workers of each device that is used. */
-	gate_await(&gate, told ? 2 : 4);
+	gate_await(&gate, notified ? 2 : 4);
 	gate_open(&gate);
 	for (uint32_t i = 0; i < 8; i++) {
 		ck_assert_int_eq(result_of(&echoes[i].request.job), 0);
 		ck_assert_mem_eq(echoes[i].request.out, &echoes[i].value, sizeof(uint32_t));
 		rnl_request_release(&echoes[i].request);
 	}
-	ck_assert((on[0] != 0) == !told);
+	ck_assert((on[0] != 0) == !notified);
 	ck_assert(on[1] != 0);
 	must(rnl_batcher_read_stats(batcher, &stats));
 	ck_assert_uint_eq(stats.requests, 8);
 	ck_assert_uint_eq(stats.batches, 8);
-	ck_assert_uint_eq(stats.nr_slabs, _i == 2 ? 1 : told ? 4 : 8);
+	ck_assert_uint_eq(stats.nr_slabs, _i == 2 ? 1 : notified ? 4 : 8);
 	rnl_batcher_destroy(batcher);
 	attr.devices = UINT64_C(1) << RNL_DEVICES_MAX;
 	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), -EINVAL);
@@ -982,7 +982,7 @@ TEST(labels_name_the_device)
 			 on_host() ? "host" : "cuda", i);
 		ck_assert_msg(strstr(text, label) != NULL, "no %s in %s", label, text);
 	}
-	ck_assert_ptr_nonnull(strstr(text, "{pool=\"p\",worker=\"keeper\"} "));
+	ck_assert_ptr_nonnull(strstr(text, "{pool=\"p\",worker=\"timer\"} "));
 	rnl_pool_destroy(pool);
 }
 

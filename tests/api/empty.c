@@ -11,13 +11,13 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[2];
-	struct told queued, notices[2];
+	struct notified queued, notices[2];
 
 	hold_workers(pool, &gate, held, 2);
-	told_of(&queued);
+	notified_of(&queued);
 	must(rnl_submit(pool, &queued.job));
 	for (int i = 0; i < 2; i++) {
-		told_of(&notices[i]);
+		notified_of(&notices[i]);
 		must(submit_when(pool, &notices[i].job, RNL_EMPTY));
 		if (i == 0)
 			must(rnl_pool_close(pool));
@@ -77,10 +77,10 @@ TEST(a_notice_is_in_no_barrier)
 TEST(an_open_pool_that_is_empty_does_not_notify, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(1);
-	struct told notice;
+	struct notified notice;
 	struct rnl_job job;
 
-	told_of(&notice);
+	notified_of(&notice);
 	must(submit_when(pool, &notice.job, RNL_EMPTY));
 	submit_job(pool, &job, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&job), 0);
@@ -106,11 +106,11 @@ TEST(after_a_stop_an_event_loop_learns_of_the_end_by_its_queue, .timeout_s = 60)
 	struct gate gate = GATE_INIT;
 	struct rnl_cq *cq;
 	struct rnl_job held, *reaped;
-	struct told notice;
+	struct notified notice;
 
 	must(rnl_cq_create(&cq));
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&notice);
+	notified_of(&notice);
 	must(rnl_job_set_cq(&notice.job, cq));
 	must(submit_when(pool, &notice.job, RNL_EMPTY));
 	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);
@@ -129,16 +129,16 @@ TEST(after_a_stop_an_event_loop_learns_of_the_end_by_its_queue, .timeout_s = 60)
 TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 {
 	enum { NR = 20 };
-	struct told jobs[NR], notice;
+	struct notified jobs[NR], notice;
 
 	for (int round = 0; round < 200; round++) {
 		struct rnl_pool *pool = pool_of(2);
 
-		told_of(&notice);
+		notified_of(&notice);
 		if (round % 2)
 			must(submit_when(pool, &notice.job, RNL_EMPTY));
 		for (int i = 0; i < NR; i++) {
-			told_of(&jobs[i]);
+			notified_of(&jobs[i]);
 			must(i % 4 ? rnl_submit(pool, &jobs[i].job) :
 				     submit_at(pool, &jobs[i].job, rnl_clock()));
 		}
@@ -152,21 +152,21 @@ TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 	}
 }
 
-/* The keeper looks while the pool is being closed: the job that waits for its time is counted. */
+/* The timer thread looks while the pool is being closed: the job that waits for its time is counted. */
 TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
 {
 	enum { NR = 6 };
-	struct told jobs[NR], delayed, notice;
+	struct notified jobs[NR], delayed, notice;
 
 	for (unsigned nr = rounds_of(2500); nr; nr--) {
 		struct rnl_pool *pool = pool_of(1);
 
-		told_of(&delayed);
-		told_of(&notice);
+		notified_of(&delayed);
+		notified_of(&notice);
 		must(submit_when(pool, &notice.job, RNL_EMPTY));
 		must(submit_at(pool, &delayed.job, rnl_clock() + 3600000 * MS));
 		for (int i = 0; i < NR; i++) {
-			told_of(&jobs[i]);
+			notified_of(&jobs[i]);
 			must(submit_at(pool, &jobs[i].job, rnl_clock() + i * 100));
 		}
 		must(rnl_pool_close(pool));
@@ -179,7 +179,7 @@ TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
 	}
 }
 
-static struct told last_notice;
+static struct notified last_notice;
 
 static int submit_the_notice(struct rnl_job *job)
 {
@@ -194,7 +194,7 @@ TEST(a_drain_waits_for_a_notice_that_the_last_job_submits, .timeout_s = 60)
 	for (unsigned nr = rounds_of(2500); nr; nr--) {
 		struct rnl_pool *pool = pool_of(1);
 
-		told_of(&last_notice);
+		notified_of(&last_notice);
 		submit_job(pool, &job, submit_the_notice, pool);
 		must(rnl_pool_close(pool));
 		must(rnl_pool_drain(pool, RNL_FOREVER));

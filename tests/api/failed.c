@@ -252,7 +252,7 @@ TEST(no_thread_is_started_for_a_device_that_has_failed)
 	fake_fail_sticky(ILLEGAL_ADDRESS);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), -EIO);
-	ck_eventually(nr_threads_named(POOL_THREADS) == 3);	/* two workers and the keeper */
+	ck_eventually(nr_threads_named(POOL_THREADS) == 3); /* two workers and the timer thread */
 	attr.device = test_device();
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert_int_eq(rnl_pool_resize(pool, 4), -EIO);

@@ -395,7 +395,7 @@ TEST(what_the_drivers_log_names_is_told_apart)
 		int (*fn)(struct rnl_job *job);
 		const char *name, *call;
 		size_t figure;
-	} told[] = {
+	} notified[] = {
 		{ bad_waits_for_the_device, "bad_waits_for_the_device()", "[cudaDeviceSynchronize]",
 		  AT(guard.waits) },
 		{ bad_waits_for_its_stream, "bad_waits_for_its_stream()", "[cudaStreamSynchronize]",
@@ -407,19 +407,20 @@ TEST(what_the_drivers_log_names_is_told_apart)
 	if (!test_fake())
 		test_skip("the double's log is what this is about");
 	ck_assert_int_eq(plan("logs"), 0);
-	for (unsigned i = 0; i < COUNT(told); i++) {
+	for (unsigned i = 0; i < COUNT(notified); i++) {
 		struct rnl_pool_stats stats;
 		uint64_t counted;
 		struct rnl_job job;
 
 		pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
 		ground_init(&bad.ground, pool);
-		job_of(&job, told[i].fn, &bad);
+		job_of(&job, notified[i].fn, &bad);
 		add_cuda_unit();
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
-		ck_assert_msg(has_said(&said, told[i].name, told[i].call), "said: %s", said.lines[0]);
+		ck_assert_msg(has_said(&said, notified[i].name, notified[i].call), "said: %s",
+			      said.lines[0]);
 		stats = figures_of(pool);
-		memcpy(&counted, (const char *)&stats + told[i].figure, sizeof(counted));
+		memcpy(&counted, (const char *)&stats + notified[i].figure, sizeof(counted));
 		ck_assert_msg(counted == 1, "said: %s", said.lines[0]);
 		ck_assert_uint_eq(findings_of(pool), 1);
 		ground_fini(&bad.ground, pool);

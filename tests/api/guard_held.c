@@ -50,14 +50,14 @@ static void count_told(struct rnl_job *job)
 	++*(_Atomic int *)job->user;
 }
 
-/* The watched function runs, and nobody else may come in; the keeper calls these callbacks. */
+/* The watched function runs, and nobody else may come in; the timer thread calls these callbacks. */
 TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s = 60)
 {
 	enum { NR = 100 };
 	struct waiting w = { .came = GATE_INIT, .gate = GATE_INIT };
 	struct rnl_pool *pool;
 	struct rnl_job jobs[NR];
-	_Atomic int told = 0;
+	_Atomic int notified = 0;
 	double start;
 	void *mem;
 
@@ -71,12 +71,12 @@ TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s
 	gate_wait(&w.came);
 	start = seconds_now();
 	for (int i = 0; i < NR; i++) {
-		job_of(&jobs[i], noop_fn, (void *)&told);
+		job_of(&jobs[i], noop_fn, (void *)&notified);
 		must(rnl_job_set_on_done(&jobs[i], count_told));
 		must(rnl_submit(pool, &jobs[i]));
 		must(rnl_job_cancel(&jobs[i]));
 	}
-	ck_eventually(told == NR);
+	ck_eventually(notified == NR);
 	/* Not 200 ms for each of them. */
 	ck_assert_double_lt(seconds_now() - start, seconds_allowed(5));
 	gate_open(&w.gate);
@@ -228,7 +228,7 @@ static void count_replay_line(void *arg, enum rnl_log_level level, const char *m
 TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 {
 	struct owing owing = { .gate = GATE_INIT };
-	_Atomic unsigned told = 0;
+	_Atomic unsigned notified = 0;
 	struct rnl_job holds, opens;
 	struct rnl_pool *pool;
 
@@ -236,7 +236,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 	if (on_host())
 		test_skip("behind_a_copy...: the host device makes no capture");
 	pool = pool_of(1, .guard = _i ? RNL_GUARD_REPORT : RNL_GUARD_OFF, .log = count_replay_line,
-		       .log_arg = (void *)&told);
+		       .log_arg = (void *)&notified);
 	must(rnl_memory_get(pool, 0, 64, &owing.mem, 0));
 	/* The guard knows both functions then. */
 	ck_assert_int_eq(run_job(pool, open_fn, &owing), 4);
@@ -253,12 +253,12 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 		ck_assert_int_eq(submit_and_wait(pool, &opens), 4);
 		ck_assert_int_eq(result_of(&holds), 0);
 		ck_assert_bytes(owing.pageable, sizeof(owing.pageable), 7);
-		ck_assert_uint_eq(told, 0);
+		ck_assert_uint_eq(notified, 0);
 	}
 	/* Later one run is recorded. */
 	for (int run = 0; run < 8; run++)
 		ck_assert_int_eq(submit_and_wait(pool, &opens), 4);
-	ck_assert_uint_eq(told, 1);
+	ck_assert_uint_eq(notified, 1);
 	rnl_memory_put(pool, owing.mem);
 	rnl_pool_destroy(pool);
 }

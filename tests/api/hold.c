@@ -15,7 +15,7 @@
 #include "guard.h"
 #include "heap.h"
 #include "host_kernel.h"
-#include "keeper.h"
+#include "timer.h"
 #include "record.h"
 #include "seed.h"
 #include "trace.h"
@@ -734,20 +734,21 @@ static void count_warning(void *arg, enum rnl_log_level level, const char *msg)
 TEST(a_destroy_tells_of_it_once_however_long_that_takes)
 {
 	const struct timespec moment = { .tv_nsec = 50000000 };
-	_Atomic unsigned told = 0;
-	struct rnl_pool *pool = pool_of(1, .stuck_ms = 1, .log = count_warning, .log_arg = (void *)&told);
+	_Atomic unsigned notified = 0;
+	struct rnl_pool *pool =
+		pool_of(1, .stuck_ms = 1, .log = count_warning, .log_arg = (void *)&notified);
 	struct holder h;
 	struct call call;
 
 	holder_of(&h, 1);
 	submit_held(pool, &h);
 	call_start(&call, destroy_fn, pool);
-	ck_eventually(told);
+	ck_eventually(notified);
 	nanosleep(&moment, NULL);	/* what must not happen has time to */
-	ck_assert_uint_eq(told, 1);
+	ck_assert_uint_eq(notified, 1);
 	must(rnl_hold_release(&h.holds[0], 0));
 	ck_assert_int_eq(call_end(&call), 0);
-	ck_assert_uint_eq(told, 1);
+	ck_assert_uint_eq(notified, 1);
 	ck_assert_int_eq(h.job.result, 0);
 }
 
@@ -895,7 +896,7 @@ TEST(what_was_written_before_each_release_is_seen_when_the_job_is_done)
 	rnl_pool_destroy(pool);
 }
 
-/* Past its deadline it takes holds, which the keeper may end before a call has returned. */
+/* Past its deadline it takes holds, which the timer thread may end before a call has returned. */
 static int hold_late_fn(struct rnl_job *job)
 {
 	const int64_t until = *(int64_t *)job->user;
@@ -994,7 +995,7 @@ static void hold_many(struct rnl_pool *pool, unsigned nr)
 	ck_assert_int_eq(result_of(&job), 0);
 }
 
-/* Has the keeper end late holds, one at a time. */
+/* Has the timer thread end late holds, one at a time. */
 static void end_late_ones(void *arg)
 {
 	int64_t deadline = MS;
@@ -1018,10 +1019,10 @@ TEST(a_late_hold_is_no_more_work_after_many_holds, .timeout_s = 60, .not_simulat
 	struct rnl_pool *pool = pool_of(1);
 	double before, after;
 
-	find_keeper(pool);
-	before = least_keeper_seconds(end_late_ones, pool);
+	find_timer(pool);
+	before = least_timer_seconds(end_late_ones, pool);
 	hold_many(pool, 1 << 19);
-	after = least_keeper_seconds(end_late_ones, pool);
+	after = least_timer_seconds(end_late_ones, pool);
 	rnl_pool_destroy(pool);
 	ck_assert_msg(after < 8 * before, "%g s before, %g s after 524,288 holds", before, after);
 }
@@ -1046,7 +1047,7 @@ TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED,
 	ck_assert_msg(after < before + (4 << 20), "%zu bytes before, %zu after", before, after);
 }
 
-/* Their slots are in the keeper's heap until it looks: for an hour, if nothing made it look. */
+/* Their slots are in the timer thread's heap until it looks: for an hour, if nothing made it look. */
 /* More than the four million that a worker can have at once: if none came back, one would be refused. */
 TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_simulated = "it is long")
 {
@@ -1065,10 +1066,10 @@ TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_sim
 }
 
 /*
- * The keeper ends a hold whose deadline is @ns from now: so it has looked at all holds that were taken
+ * The timer thread ends a hold whose deadline is @ns from now: so it has looked at all holds that were taken
  * and released before, and at those with an earlier deadline.
  */
-static void have_the_keeper_look(struct rnl_pool *pool, int64_t ns)
+static void have_the_timer_thread_look(struct rnl_pool *pool, int64_t ns)
 {
 	struct holder h;
 
@@ -1090,15 +1091,15 @@ TEST(a_slot_is_used_again_before_its_old_deadline, .timeout_s = 20)
 		h.has_holds = false;
 		must(rnl_submit(pool, &h.job));
 		ck_eventually(h.has_holds || is_done(&h.job));
-		have_the_keeper_look(pool, 2 * MS);
+		have_the_timer_thread_look(pool, 2 * MS);
 		/* A busy machine may be late. */
 		if (rnl_job_wait(&h.job, 0))
 			(void)rnl_hold_release(&h.holds[0], 0);
 		ck_assert(result_of(&h.job) == 0 || h.job.result == -ETIMEDOUT);
-		have_the_keeper_look(pool, 2 * MS);
+		have_the_timer_thread_look(pool, 2 * MS);
 		/* The old deadlines come, too. */
 		if (i % 4 == 3)
-			have_the_keeper_look(pool, 60 * MS);
+			have_the_timer_thread_look(pool, 60 * MS);
 	}
 	rnl_pool_destroy(pool);
 }

@@ -368,11 +368,13 @@ TEST(the_figures_of_an_idle_pool_are_those_of_its_stats)
 		sum.stolen += one.stolen;
 		ck_assert_int_le((int)i, 3);
 	}
-	/* The keeper completes what is cancelled or late, unless a worker comes first. */
-	sum.done += (uint64_t)value_of(page, "rnl_jobs_done_total", "worker", "keeper");
-	sum.failed += (uint64_t)value_of(page, "rnl_jobs_failed_total", "worker", "keeper");
-	sum.cancelled += (uint64_t)value_of(page, "rnl_jobs_cancelled_total", "worker", "keeper");
-	sum.timed_out += (uint64_t)value_of(page, "rnl_jobs_timed_out_total", "worker", "keeper");
+	/* The timer thread completes what is cancelled or late, unless a worker comes first. */
+	sum.done += (uint64_t)value_of(page, "rnl_jobs_done_total", "worker", "timer");
+	sum.failed += (uint64_t)value_of(page, "rnl_jobs_failed_total", "worker", "timer");
+	sum.cancelled +=
+		(uint64_t)value_of(page, "rnl_jobs_cancelled_total", "worker", "timer");
+	sum.timed_out +=
+		(uint64_t)value_of(page, "rnl_jobs_timed_out_total", "worker", "timer");
 	ck_assert_uint_eq(sum.done, all.done);
 	ck_assert_uint_eq(sum.failed, all.failed);
 	ck_assert_uint_eq(sum.cancelled, all.cancelled);

@@ -221,7 +221,7 @@ struct again {
 	_Atomic int ran;
 };
 
-/* Runs on the keeper, which would come to nothing else if notices were all that it looked at. */
+/* Runs on the timer thread, which would come to nothing else if notices were all that it looked at. */
 static void notify_again(struct rnl_job *notice)
 {
 	struct again *again = rnl_container_of(notice, struct again, notice);

@@ -80,14 +80,14 @@ static struct {
 } all;
 
 static uint64_t keep;		/* scratch_keep; 0: the default */
-static _Atomic unsigned nr_told;	/* lines of the log about replays */
+static _Atomic unsigned nr_notified;	/* lines of the log about replays */
 
 static void hear(void *arg, enum rnl_log_level level, const char *line)
 {
 	(void)arg;
 	(void)level;
 	if (!strncmp(line, "replay: ", 8))
-		nr_told++;
+		nr_notified++;
 }
 
 static uint64_t nr_replayed(void)
@@ -127,7 +127,7 @@ static void begin_workers(unsigned workers)
 {
 	void *mem;
 
-	nr_told = 0;
+	nr_notified = 0;
 	all.nr_calls = 0;
 	all.add = 0;
 	all.pool = pool_of(workers, .stream = all.stream, .guard = all.guard, .log = hear,
@@ -212,7 +212,7 @@ TEST(a_function_that_issues_the_same_is_not_called, .loops = 6)
 	/* One for the worker's scratch to grow, or for the guard, and two that are recorded. */
 	ck_assert_uint_eq(all.nr_calls, 3);
 	ck_assert_uint_eq(nr_replayed(), 10 * JOBS - all.nr_calls);
-	ck_assert_uint_eq(nr_told, 0);
+	ck_assert_uint_eq(nr_notified, 0);
 	end();
 }
 
@@ -274,7 +274,7 @@ TEST(a_function_that_issues_something_else_is_called)
 	check_all();
 	ck_assert_uint_eq(all.nr_calls, 60 * JOBS);
 	ck_assert_uint_eq(nr_replayed(), 0);
-	ck_assert_uint_eq(nr_told, 1);
+	ck_assert_uint_eq(nr_notified, 1);
 	end();
 }
 
@@ -321,7 +321,7 @@ TEST(whatever_differs_is_noticed, .loops = DIFFERENCES)
 		ck_assert_int_eq(result_of(&job), 0);
 	}
 	ck_assert_uint_eq(nr_replayed(), 0);
-	ck_assert_uint_eq(nr_told, 1);
+	ck_assert_uint_eq(nr_notified, 1);
 	end();
 }
 
@@ -352,7 +352,7 @@ TEST(a_change_is_noticed_and_recorded_anew)
 		round_of(apply_fn);
 	check_all();
 	ck_assert_uint_lt(all.nr_calls, 10);
-	ck_assert_uint_eq(nr_told, 1);
+	ck_assert_uint_eq(nr_notified, 1);
 	end();
 }
 
@@ -417,7 +417,7 @@ TEST(what_cannot_be_recorded_is_called_each_time, .loops = WAYS)
 		must(rnl_job_wait(&joined, RNL_FOREVER));
 	}
 	ck_assert_uint_eq(nr_replayed(), 0);
-	ck_assert_uint_eq(nr_told, 1);
+	ck_assert_uint_eq(nr_notified, 1);
 	end();
 }
 
@@ -444,7 +444,7 @@ TEST(a_unit_that_may_use_stream_0_by_itself_is_called_each_time)
 		ck_assert_int_eq(result_of(&job), 0);
 	}
 	ck_assert_uint_eq(nr_replayed(), on_host() ? 8 : 0);
-	ck_assert_uint_eq(nr_told, on_host() ? 0 : 1);
+	ck_assert_uint_eq(nr_notified, on_host() ? 0 : 1);
 	end();
 	rnl__cuda_unit_remove(&unit);
 }
@@ -763,7 +763,7 @@ TEST(a_node_that_is_refused_costs_no_job, .loops = 3)
 	}
 	must(fake_plan("nofail"));
 	ck_assert_uint_gt(nr_replayed(), 0);
-	ck_assert_uint_eq(nr_told, 1);
+	ck_assert_uint_eq(nr_notified, 1);
 	end();
 }
 

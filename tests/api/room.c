@@ -366,7 +366,7 @@ static void leave(struct entrant *e, bool chain)
 }
 
 /* Chains, and jobs after barriers. */
-/* That a place wakes one of them: unit/line. */
+/* That a place wakes one of them: unit/waitq. */
 TEST(those_that_wait_come_in_in_order, .loops = 2)
 {
 	enum { NR = 16 };

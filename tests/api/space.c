@@ -85,7 +85,7 @@ TEST(a_notice_that_waited_starts_before_the_queued_jobs)
 		must(rnl_submit(tank.pool, &tank.noted[i].job));
 	}
 	must(submit_when(tank.pool, &notice.job, RNL_SPACE));
-	/* The keeper has seen the first one when it has ended the second. */
+	/* The timer thread has seen the first one when it has ended the second. */
 	job_of(&second, noop_fn, NULL);
 	must(submit_when(tank.pool, &second, RNL_SPACE));
 	must(rnl_job_cancel(&second));
@@ -399,7 +399,7 @@ TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)
 		must(rnl_job_cancel(&notices[i].job));
 		ck_assert_int_eq(result_of(&notices[i].job), -ECANCELED);
 		ck_assert_int_eq(rnl_job_cancel(&notices[i].job), -EALREADY);
-		/* It is no longer on the keeper's list. */
+		/* It is no longer on the timer thread's list. */
 		must(more_anew(&notices[i].job, &more));
 	}
 	ck_eventually(nr_calls == NR / 2 * 1000);

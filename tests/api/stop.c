@@ -23,16 +23,16 @@ TEST(a_stop_cancels_what_waits_and_tells_what_runs, .timeout_s = 60)
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;
 	struct rnl_job running[2];
-	struct told queued, delayed, notice;
+	struct notified queued, delayed, notice;
 
 	ck_assert_int_eq(rnl_pool_stop(NULL, 0), -EINVAL);
 	gate_open(&gate);
 	for (int i = 0; i < 2; i++)
 		submit_job(pool, &running[i], until_cancelled_fn, &gate);
 	gate_await(&gate, 2);
-	told_of(&queued);
-	told_of(&delayed);
-	told_of(&notice);
+	notified_of(&queued);
+	notified_of(&delayed);
+	notified_of(&notice);
 	must(rnl_submit(pool, &queued.job));
 	must(submit_at(pool, &delayed.job, rnl_clock() + HOUR_NS));
 	must(submit_when(pool, &notice.job, RNL_SPACE));
@@ -53,15 +53,15 @@ TEST(a_stop_that_ran_out_of_time_leaves_a_pool_that_can_be_stopped_again, .timeo
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
-	struct told told;
+	struct notified notified;
 	double start;
 
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&told);
-	must(rnl_submit(pool, &told.job));
+	notified_of(&notified);
+	must(rnl_submit(pool, &notified.job));
 	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);
-	/* The only worker is held: the keeper ends this one. */
-	ck_assert_int_eq(result_of(&told.job), -ECANCELED);
+	/* The only worker is held: the timer thread ends this one. */
+	ck_assert_int_eq(result_of(&notified.job), -ECANCELED);
 	ck_assert_int_eq(rnl_job_is_cancelled(&held), 1);
 	start = seconds_now();
 	ck_assert_int_eq(rnl_pool_stop(pool, 20 * MS), -ETIMEDOUT);

@@ -71,7 +71,7 @@ static struct {
 	struct gate gate;
 	struct rnl_job kernel, slow[SLOW];
 	int word;
-	_Atomic int begun, told_at;
+	_Atomic int begun, notified_at;
 } backlog;
 
 static int kernel_fn(struct rnl_job *job)
@@ -83,7 +83,7 @@ static int kernel_fn(struct rnl_job *job)
 static void note_begun(struct rnl_job *job)
 {
 	(void)job;
-	backlog.told_at = backlog.begun;
+	backlog.notified_at = backlog.begun;
 }
 
 /* One of them lets the kernel end, and gives the device time to get behind it. */
@@ -104,7 +104,7 @@ static int functions_until_told(struct rnl_pool *pool)
 
 	hold_workers(pool, &queued, &held, 1);
 	backlog.gate = (struct gate)GATE_INIT;
-	backlog.begun = backlog.told_at = 0;
+	backlog.begun = backlog.notified_at = 0;
 	job_of(&backlog.kernel, kernel_fn, NULL);
 	must(rnl_job_set_on_done(&backlog.kernel, note_begun));
 	must(rnl_submit(pool, &backlog.kernel));
@@ -113,7 +113,7 @@ static int functions_until_told(struct rnl_pool *pool)
 	gate_open(&queued);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(backlog.begun, SLOW);
-	return backlog.told_at - OPENER;
+	return backlog.notified_at - OPENER;
 }
 
 TEST(a_job_is_told_done_after_about_one_function_of_its_worker, .timeout_s = 60)

@@ -107,7 +107,7 @@ TEST(test_knows_jobs_that_did_not_run, .setup = set_path, .teardown = remove_fil
 	hold_workers(pool, &gate, &held, 1);
 	job_of(&cancelled, noop_fn, NULL);
 	job_of(&late, noop_fn, NULL);
-	/* The keeper, which has no track, leaves jobs after a barrier to their worker. */
+	/* The timer thread, which has no track, leaves jobs after a barrier to their worker. */
 	must(rnl_barrier_init(&empty, pool));
 	must(rnl_job_set_after(&cancelled, &empty));
 	must(rnl_job_set_after(&late, &empty));

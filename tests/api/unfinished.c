@@ -87,7 +87,7 @@ static void gated_done(struct rnl_job *job)
 	gate_wait(job->user);
 }
 
-TEST(a_callback_holds_its_job_also_on_the_keeper)
+TEST(a_callback_holds_its_job_also_on_the_timer_thread)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT, callback = GATE_INIT;

@@ -135,7 +135,7 @@ struct sample {
 	const struct bench_way *way;
 	void *arg;
 	double values[BENCH_VALUES];
-	bool told;
+	bool notified;
 };
 
 static void measure(void *arg, int out)
@@ -151,7 +151,7 @@ static void taken(void *arg, void *piece)
 	struct sample *one = arg;
 
 	memcpy(one->values, piece, sizeof(one->values));
-	one->told = true;
+	one->notified = true;
 }
 
 static void measure_apart(const struct bench_run *run, struct sample *one)
@@ -160,7 +160,7 @@ static void measure_apart(const struct bench_run *run, struct sample *one)
 	const char *what = bench_child(measure, taken, one, sizeof(one->values),
 				       run->row->patience_s / 2, &nr);
 
-	if (!what && one->told)
+	if (!what && one->notified)
 		return;
 	fprintf(stderr, "bench: %s, %s: %s %d\n", run->row->name, one->way->figures[0]->variant,
 		what ? what : "bytes of figures:", nr);

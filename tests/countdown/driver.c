@@ -36,12 +36,12 @@ struct fault {
 };
 
 /* What a try reports, in memory shared with the process that waits for it. */
-struct told {
+struct notified {
 	long nr_failed;
 	uint64_t calls[FUNCTIONS_MOST];
 	char said[500];
 };
-static struct told *told;
+static struct notified *notified;
 static struct fault now;
 
 int fault(void)
@@ -69,7 +69,7 @@ void unexpected(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(told->said, sizeof(told->said), format, args);
+	vsnprintf(notified->said, sizeof(notified->said), format, args);
 	va_end(args);
 	_exit(EXIT_FAILURE);
 }
@@ -79,7 +79,7 @@ void unexpected(const char *format, ...)
 static void begin_to_fail(void)
 {
 	for (unsigned i = 0; test_fake() && fake_function(i); i++)
-		told->calls[i] = fake_calls(fake_function(i));
+		notified->calls[i] = fake_calls(fake_function(i));
 	if (now.how == LIBC || now.how == LIBC_AND_AFTER)
 		calls_fail(now.kind, now.nth, now.how == LIBC_AND_AFTER);
 	else if (now.how == CANCEL)
@@ -92,14 +92,14 @@ static void begin_to_fail(void)
 static void cease_to_fail(void)
 {
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	told->nr_failed = calls_stop();
+	notified->nr_failed = calls_stop();
 	if (!test_fake())
 		return;
 	expect(!fake_plan("nofail"));
 	for (unsigned i = 0; fake_function(i); i++)
-		told->calls[i] = fake_calls(fake_function(i)) - told->calls[i];
+		notified->calls[i] = fake_calls(fake_function(i)) - notified->calls[i];
 	if (now.how == CUDA || now.how == CUDA_STICKY)
-		told->nr_failed = told->calls[now.function] >= (uint64_t)now.nth;
+		notified->nr_failed = notified->calls[now.function] >= (uint64_t)now.nth;
 }
 
 static bool is_one_of(int ret, const int *errnos)
@@ -115,7 +115,7 @@ static void check_return(const struct operation *operation, int ret)
 {
 	if (ret >= 0)
 		return;
-	expect_msg(told->nr_failed, "returned %s, though nothing failed", rnl_strerror(ret));
+	expect_msg(notified->nr_failed, "returned %s, though nothing failed", rnl_strerror(ret));
 	expect_msg(is_one_of(ret, operation->errnos), "returned %d, %s, which is not documented",
 		   ret, rnl_strerror(ret));
 	expect_msg(ret == fault() || is_one_of(ret, operation->instead),
@@ -249,7 +249,7 @@ static void try_once(const struct operation *operation)
 		expect(!rnl_pool_drain(pool, RNL_FOREVER));
 	watched_verify();
 	if (pool && !operation->closes) {
-		if (told->nr_failed && fault_lasts())
+		if (notified->nr_failed && fault_lasts())
 			expect_fails(pool);
 		else
 			expect_works(pool);
@@ -257,7 +257,7 @@ static void try_once(const struct operation *operation)
 	}
 	rnl_pool_destroy(pool);
 	check_left(operation, &before);
-	if (!used && !(told->nr_failed && fault_lasts())) {
+	if (!used && !(notified->nr_failed && fault_lasts())) {
 		pool = pool_for(&(struct operation){ .name = "" });
 		expect_works(pool);
 		rnl_pool_destroy(pool);
@@ -290,7 +290,7 @@ static void attempt(const struct operation *operation, const struct fault *f)
 	int status;
 	pid_t pid;
 
-	memset(told, 0, sizeof(*told));
+	memset(notified, 0, sizeof(*notified));
 	fflush(NULL);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
@@ -306,8 +306,8 @@ static void attempt(const struct operation *operation, const struct fault *f)
 	if (WIFSIGNALED(status))
 		ck_abort_msg("%s, when %s: %s %s", operation->name, what,
 			     WTERMSIG(status) == SIGALRM ? "hangs" : strsignal(WTERMSIG(status)),
-			     told->said);
-	ck_abort_msg("%s, when %s: %s", operation->name, what, told->said);
+			     notified->said);
+	ck_abort_msg("%s, when %s: %s", operation->name, what, notified->said);
 }
 
 /* Whether a try takes long: with a sanitizer, or on a machine that has much other work. */
@@ -326,7 +326,7 @@ static unsigned try_each(const struct operation *operation, struct fault f, stru
 	for (f.nth = 1;; f.nth += takes_long(counts) ? 1 + f.nth / 2 : 1) {
 		ck_assert_msg(f.nth < NTH_MOST, "%s does not end", operation->name);
 		attempt(operation, &f);
-		if (!told->nr_failed)
+		if (!notified->nr_failed)
 			return nr;
 		nr++;
 	}
@@ -337,10 +337,11 @@ void count_down(const struct operation *operation, struct counts *counts)
 	unsigned libc[NR_CALL_KINDS], after, cuda = 0, sticky = 0, sum;
 	uint64_t calls[FUNCTIONS_MOST];
 
-	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ck_assert(told != MAP_FAILED);
+	notified = mmap(NULL, sizeof(*notified), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	ck_assert(notified != MAP_FAILED);
 	attempt(operation, &(struct fault){ NO_FAULT, 0, 0, 0 });
-	memcpy(calls, told->calls, sizeof(calls));
+	memcpy(calls, notified->calls, sizeof(calls));
 	attempt(operation, &(struct fault){ CANCEL, 0, 0, 0 });
 	sum = after = try_each(operation, (struct fault){ LIBC_AND_AFTER, CALL_MEMORY, 0, 0 }, counts);
 	for (unsigned kind = 0; kind < NR_CALL_KINDS; kind++) {

@@ -247,7 +247,7 @@ static int cancel(struct rnl_pool **pool)
 	}
 	if (!ret)
 		ret = rnl_job_cancel(&all[1]->job);
-	/* 0, if the keeper was quick to complete it. */
+	/* 0, if the timer thread was quick to complete it. */
 	if (!ret)
 		expect(rnl_job_is_cancelled(&all[1]->job) >= 0);
 	gate_open(&gate);

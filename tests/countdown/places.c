@@ -71,7 +71,7 @@ static void done(struct rnl_job *job)
 {
 	struct watched *w = rnl_container_of(job, struct watched, job);
 
-	/* The keeper may tell of a job that did not run. */
+	/* The timer thread may tell of a job that did not run. */
 	nr_misplaced += w->ran && rnl_worker().device != (int)(intptr_t)job->user;
 	w->ended++;
 }

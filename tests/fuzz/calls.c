@@ -115,9 +115,9 @@ static void renew(int in)
 		if (s.works[i].owned && (s.works[i].in == in || s.works[i].after == in))
 			return;
 	must(rnl_barrier_wait(barrier(in), END_NS) == 0);
-	must((barrier(in)->result != 0) == s.told_failed[in]);
+	must((barrier(in)->result != 0) == s.notified_failed[in]);
 	must(!rnl_barrier_init(barrier(in), s.pool));
-	s.told_failed[in] = s.told_first[in] = false;
+	s.notified_failed[in] = s.notified_first[in] = false;
 }
 
 static void seldom(unsigned which, unsigned how)

@@ -47,7 +47,7 @@ enum way {
 	PLAIN, KEYED, ORDERED, DELAYED, KEYED_DELAYED, FOR_SPACE, AT_EMPTY, TELLS_BARRIER
 };
 enum act { ACT_NOTHING, ACT_FAIL, ACT_COPY, ACT_KERNEL, ACT_HOLD, ACT_POSITIVE };
-enum told { BY_WAIT, BY_QUEUE, BY_CALLBACK };
+enum notified { BY_WAIT, BY_QUEUE, BY_CALLBACK };
 #define NOT_RELEASED INT32_MIN
 
 struct work {
@@ -56,7 +56,7 @@ struct work {
 	uint64_t number;		/* of its submit; 0: it was not accepted */
 	enum way way;
 	enum act act;
-	enum told told;
+	enum notified notified;
 	bool late;
 	bool cancelled;			/* a cancel has returned 0 */
 	bool may_cancel;		/* a call may have cancelled it, with others */
@@ -72,7 +72,7 @@ struct work {
 	_Atomic bool held;
 	_Atomic int released_with;
 	/* by its function: */
-	_Atomic unsigned nr_run, nr_told;
+	_Atomic unsigned nr_run, nr_notified;
 	_Atomic unsigned again;		/* how often its callback submits it again */
 	int worker, error;		/* @error: of a call in it */
 };
@@ -92,7 +92,7 @@ extern struct calls_state {
 	_Atomic uint64_t nr_accepted;
 	/* what jobs came to; of notices a cancel may count or not */
 	uint64_t nr_failed, nr_cancelled, nr_notices_cancelled, nr_timed_out;
-	bool told_failed[BARRIERS], told_first[BARRIERS];
+	bool notified_failed[BARRIERS], notified_first[BARRIERS];
 	_Atomic bool closed;
 	bool stopped, traced;
 	bool others;			/* jobs of maps or batchers count, too */
@@ -107,7 +107,7 @@ static inline struct rnl_barrier *barrier(int i)
 /* ---- the oracle ------------------------------------------------------------------ */
 
 int work_fn(struct rnl_job *job);
-void work_told(struct rnl_job *job);	/* a callback */
+void work_notified(struct rnl_job *job);	/* a callback */
 void work_ended(struct work *w);	/* it is done: is that right? */
 void barriers_check(void);		/* all jobs are done: do their results say so? */
 /* Whether it is a fault that was planned. */

@@ -53,13 +53,13 @@ static void set_memory(struct work *w, unsigned how)
 
 static void set_told(struct work *w, unsigned how)
 {
-	static const enum told tolds[] = { BY_WAIT, BY_QUEUE, BY_CALLBACK, BY_CALLBACK };
+	static const enum notified tolds[] = { BY_WAIT, BY_QUEUE, BY_CALLBACK, BY_CALLBACK };
 
-	w->told = tolds[how >> 3 & 3];
-	if (w->told == BY_QUEUE)
+	w->notified = tolds[how >> 3 & 3];
+	if (w->notified == BY_QUEUE)
 		must(!rnl_job_set_cq(&w->job, s.cq));
-	else if (w->told == BY_CALLBACK)
-		must(!rnl_job_set_on_done(&w->job, work_told));
+	else if (w->notified == BY_CALLBACK)
+		must(!rnl_job_set_on_done(&w->job, work_notified));
 }
 
 /* Notes the jobs that the barrier counts now. */
@@ -199,7 +199,7 @@ static unsigned choose(struct work **chain, enum way way, unsigned which, unsign
 /* Its callback submits it again.  No other job asks whether it is done, and it takes no turn. */
 static bool may_come_again(const struct work *w)
 {
-	return w->told == BY_CALLBACK && w->way == PLAIN && w->in < 0 && w->after < 0 &&
+	return w->notified == BY_CALLBACK && w->way == PLAIN && w->in < 0 && w->after < 0 &&
 	       w->act != ACT_HOLD && w->act != ACT_FAIL;
 }
 
@@ -210,7 +210,7 @@ static void was_submitted(struct work *w, bool accepted)
 		atomic_fetch_add(&s.nr_accepted, 1);
 		return;
 	}
-	must(!atomic_load(&w->nr_run) && !atomic_load(&w->nr_told));
+	must(!atomic_load(&w->nr_run) && !atomic_load(&w->nr_notified));
 	w->number = 0;
 }
 
@@ -310,9 +310,9 @@ void jobs_look(struct work *w)
 {
 	int done;
 
-	if (!w->owned || w->told == BY_QUEUE)
+	if (!w->owned || w->notified == BY_QUEUE)
 		return;		/* a job of a queue is the caller's when it is reaped */
-	done = w->told == BY_CALLBACK ? (int)atomic_load(&w->nr_told) : is_done(&w->job);
+	done = w->notified == BY_CALLBACK ? (int)atomic_load(&w->nr_notified) : is_done(&w->job);
 	must(done == 0 || done == 1);
 	if (done)
 		work_ended(w);
@@ -329,7 +329,7 @@ void jobs_reap(void)
 		for (int i = 0; i < nr; i++) {
 			struct work *w = rnl_container_of(jobs[i], struct work, job);
 
-			must(w->told == BY_QUEUE);
+			must(w->notified == BY_QUEUE);
 			work_ended(w);
 		}
 	} while (nr == 8);
@@ -339,7 +339,7 @@ void jobs_wait(struct work *w, int64_t ns)
 {
 	int ret;
 
-	if (!w->owned || w->told != BY_WAIT)
+	if (!w->owned || w->notified != BY_WAIT)
 		return;
 	ret = rnl_job_wait(&w->job, ns);
 	must(ret == 0 || ret == -ETIMEDOUT);

@@ -151,13 +151,13 @@ static bool comes_again(struct work *w)
 	return false;
 }
 
-void work_told(struct rnl_job *job)
+void work_notified(struct rnl_job *job)
 {
 	struct work *w = rnl_container_of(job, struct work, job);
 
-	must(!rnl_job_wait(job, 0) && atomic_load(&w->nr_told) == 0);
+	must(!rnl_job_wait(job, 0) && atomic_load(&w->nr_notified) == 0);
 	if (!comes_again(w))
-		must(atomic_fetch_add(&w->nr_told, 1) == 0);
+		must(atomic_fetch_add(&w->nr_notified, 1) == 0);
 }
 
 /* ---- what it came to -------------------------------------------------------------- */
@@ -247,8 +247,8 @@ static void count(const struct work *w, int result)
 			s.nr_notices_cancelled++;
 	}
 	if (w->in >= 0 && result < 0) {
-		s.told_failed[w->in] = true;
-		s.told_first[w->in] |= result == barrier(w->in)->result;
+		s.notified_failed[w->in] = true;
+		s.notified_first[w->in] |= result == barrier(w->in)->result;
 	}
 }
 
@@ -258,7 +258,7 @@ void work_ended(struct work *w)
 	bool failed;
 
 	must(w->owned && !rnl_job_wait(&w->job, 0) && work_is_done(w));
-	must(atomic_load(&w->nr_told) == (w->told == BY_CALLBACK));
+	must(atomic_load(&w->nr_notified) == (w->notified == BY_CALLBACK));
 	w->owned = false;
 	failed = check_waits(w);
 	if (w->way == TELLS_BARRIER)
@@ -273,7 +273,7 @@ void work_ended(struct work *w)
 void barriers_check(void)
 {
 	for (int i = 0; i < BARRIERS - MAPS; i++) {
-		must((barrier(i)->result != 0) == s.told_failed[i]);
-		must(s.told_first[i] == s.told_failed[i]);
+		must((barrier(i)->result != 0) == s.notified_failed[i]);
+		must(s.notified_first[i] == s.notified_failed[i]);
 	}
 }

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (top_parse(&figures, text)) {
 		must(strstr(text, "# EOF\n") != NULL);
 		check_text(figures.pool);
-		for (unsigned i = 0; i <= TOP_KEEPER; i++)
+		for (unsigned i = 0; i <= TOP_TIMER; i++)
 			check_text(figures.of[i].device);
 		for (unsigned i = 0; i < TOP_TIMES; i++)
 			must(figures.times[i].nr <= TOP_BUCKETS);

@@ -52,7 +52,7 @@ class Build:
         return digest('\n'.join([version, *self.configure, *flags, *own]).encode())
 
 
-CORE_OF_ARM = '''unit/bell unit/device unit/hist unit/inflight unit/latch unit/nontemporal unit/park unit/pinned
+CORE_OF_ARM = '''unit/eventcount unit/device unit/hist unit/inflight unit/latch unit/nontemporal unit/park unit/pinned
     unit/queue unit/rounds unit/tally api/after api/barrier api/batch api/cancel api/chain api/close api/copy api/cq
     api/deadline api/hold api/job api/keyed api/map api/order api/pool api/resize api/submit'''
 NO_DOUBLE = ['unit/fake*']      # without CUDA's headers there is no double of its runtime

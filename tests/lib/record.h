@@ -6,21 +6,21 @@
 #include "pool.h"
 
 /* A job that counts its runs. */
-struct told {
+struct notified {
 	struct rnl_job job;
 	_Atomic int runs;
 };
 
-static inline int told_fn(struct rnl_job *job)
+static inline int notified_fn(struct rnl_job *job)
 {
-	rnl_container_of(job, struct told, job)->runs++;
+	rnl_container_of(job, struct notified, job)->runs++;
 	return 0;
 }
 
-static inline void told_of(struct told *t)
+static inline void notified_of(struct notified *t)
 {
 	t->runs = 0;
-	job_of(&t->job, told_fn, NULL);
+	job_of(&t->job, notified_fn, NULL);
 }
 
 struct record {

@@ -175,26 +175,26 @@ static struct rnl_job first;		/* of the barrier */
 static unsigned round_nr;
 static int ret;			/* of the call that is stepped */
 
-struct told {
+struct notified {
 	struct rnl_job job;
 	_Atomic int runs, place;	/* place: in the order of all */
 };
-static struct told a, b;
+static struct notified a, b;
 static _Atomic int nr_ran;
 
-static int told_fn(struct rnl_job *job)
+static int notified_fn(struct rnl_job *job)
 {
-	struct told *t = rnl_container_of(job, struct told, job);
+	struct notified *t = rnl_container_of(job, struct notified, job);
 
 	t->runs++;
 	t->place = ++nr_ran;
 	return 0;
 }
 
-static inline void told_of(struct told *t)
+static inline void notified_of(struct notified *t)
 {
 	t->runs = t->place = 0;
-	job_of(&t->job, told_fn, NULL);
+	job_of(&t->job, notified_fn, NULL);
 }
 
 static inline struct rnl_pool *sleepy_pool(unsigned nr_workers, unsigned max_queued)
@@ -207,7 +207,7 @@ static inline struct rnl_pool *sleepy_pool(unsigned nr_workers, unsigned max_que
 }
 
 /* A job that must end without further calls. */
-static inline void ck_done(struct told *t, int result)
+static inline void ck_done(struct notified *t, int result)
 {
 	ck_assert_msg(!rnl_job_wait(&t->job, patience_ns()),
 		      "round %u: a job was lost (instruction %u)", round_nr, steps.nr);

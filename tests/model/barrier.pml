@@ -55,7 +55,7 @@ byte users[6], nxt[6], slots[2];
 byte in[5], after[5];		/* a job's barriers, or NONE */
 byte round_in[5], round_after[5];
 byte before[5];			/* the jobs that a job after waits for */
-byte counted[2], issued, done, started, told;	/* bits of jobs */
+byte counted[2], issued, done, started, notified;	/* bits of jobs */
 byte returned[2], owner[5];
 byte refused = NONE, covers, nr_users, notices;
 bool freed, waited, meets;
@@ -104,8 +104,8 @@ inline return_all(set)
 
 inline tell_notices(set)
 {
-	assert((before[3] & ~done) == 0 && !(told & set));
-	told = told | set
+	assert((before[3] & ~done) == 0 && !(notified & set));
+	notified = notified | set
 }
 
 inline leave(s)
@@ -562,7 +562,7 @@ inline submit(j)
 inline tell(j)
 {
 	assert((before[j] & ~done) == 0);
-	told = told | bit(j)
+	notified = notified | bit(j)
 }
 
 inline finish(j, nr_issued)
@@ -812,13 +812,13 @@ init
 	:: else
 	fi;
 	if
-	:: in[3] == 1 -> (told & 12) == 12
-	:: meets -> told & bit(4)
+	:: in[3] == 1 -> (notified & 12) == 12
+	:: meets -> notified & bit(4)
 	:: in[3] != 1 && refused == NONE && !meets ->
-		told & bit(3);
+		notified & bit(3);
 		freed = (notices == 0 || (before[3] & 5) == 5)
 	:: in[3] != 1 && refused == 1 ->
-		(told & 24) == 24;
+		(notified & 24) == 24;
 		freed = ((before[4] & 5) == 5)
 	:: in[3] != 1 && refused == 3 -> waited; freed = (covers == counted[0])
 	fi

@@ -17,7 +17,7 @@
  * once, and one of them publishes all other data. What is promised and settled is read at once: if
  * more is promised between, the exchange fails. Making slabs, sizes, drains, destroy, the pool: a
  * submitted batch runs. Rounds do not overflow. The list of late requests is a set. The bits of
- * the cells are a number, because it does not matter which of them is picked. The bell is a flag
+ * the cells are a number, because it does not matter which of them is picked. The eventcount is a flag
  * for each listener; park.pml has its barriers.
  *
  * Asserted: a committed request is taken once, a cancelled one is not; a slab that is free or
@@ -29,12 +29,12 @@
  * BREAK_LATE a request that was passed over is not put on the list; BREAK_HEED a taker clears
  * ASKED after its look; BREAK_ENDED the end of a batch does not look at ASKED; BREAK_HELD a slab
  * is free before its last release; BREAK_CLOSED the close of a slab that was released already does
- * not free it; BREAK_BELL the end of a slab rings no bell; BREAK_SEEN a taker reads the open round
+ * not free it; BREAK_WAKE the end of a slab rings no eventcount; BREAK_SEEN a taker reads the open round
  * after it looked at the slab ([batch.O3]); BREAK_GIVE it does not give back a cancelled slot;
  * BREAK_CLEAR a taker settles before it clears bits ([batch.P3]); BREAK_SETTLED bits are counted
- * before the settled promises are read ([batch.P4]); BREAK_SPARE a release rings no bell
+ * before the settled promises are read ([batch.P4]); BREAK_SPARE a release rings no eventcount
  * ([pool.R2]); BREAK_WANTED a thread does not look again once it said that it found no cell
- * ([batch.B6]); BREAK_RAISED a limit that is raised rings no bell; BREAK_AGAIN a thread that found
+ * ([batch.B6]); BREAK_RAISED a limit that is raised rings no eventcount; BREAK_AGAIN a thread that found
  * no cell does not look whether the limit was raised; BREAK_PROMISE a cancel keeps the promise;
  * BREAK_UNUSED a slab that is closed keeps the promises for slots that were not given out.
  */
@@ -78,7 +78,7 @@ bool taken[NR], done[NR];
 
 inline ring()
 {
-#ifndef BREAK_BELL
+#ifndef BREAK_WAKE
 	d_step { listens[0] = false; listens[1] = false }
 #else
 	skip
@@ -160,7 +160,7 @@ inline open_next()
 
 /* ---- cells.c ---- */
 
-/* rnl__cells_ring() */
+/* rnl__cells_wake() */
 inline cells_ring()
 {
 	if
@@ -208,9 +208,9 @@ inline cells_promise(most)
 			u = 0;
 			if
 #ifndef BREAK_WANTED
-			:: !got && !told -> wanted = true; told = true; u = 1	/* [batch.B6] */
+			:: !got && !notified -> wanted = true; notified = true; u = 1	/* [batch.B6] */
 #else
-			:: !got && !told -> wanted = true
+			:: !got && !notified -> wanted = true
 #endif
 			:: else
 			fi
@@ -231,7 +231,7 @@ inline cells_promise(most)
 		:: !got && !u -> break
 		fi
 	od;
-	atomic { t = 0; told = false }
+	atomic { t = 0; notified = false }
 }
 
 /* ---- slab.c: closing, reserving ---- */
@@ -392,7 +392,7 @@ inline set_slot(w)
 proctype producer(byte p, r, end)
 {
 	byte round, s, nr, next, t, u, got, lim, res, mine = NONE;
-	bool last, heard, told;
+	bool last, heard, notified;
 	mtype todo = nothing;
 
 	do
@@ -400,7 +400,7 @@ proctype producer(byte p, r, end)
 		d_step { heard = p; listens[p] = p };	/* the second one listens at once */
 again:		slab_reserve();
 		if
-		:: mine == NONE && heard -> !listens[p]; listens[p] = true; goto again	/* rnl__bell_wait() */
+		:: mine == NONE && heard -> !listens[p]; listens[p] = true; goto again	/* rnl__eventcount_wait() */
 		:: mine == NONE && !heard -> heard = true; listens[p] = true; goto again
 		:: else -> heard = false; listens[p] = false
 		fi;

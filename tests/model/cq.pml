@@ -102,7 +102,7 @@ proctype worker(byte j)
 /* ---- the reader ---- */
 
 byte first;			/* taken off the list, in order */
-bool armed = true, told;
+bool armed = true, notified;
 byte max = 1, nr;
 
 inline drop(j)			/* rnl__job_drop() */
@@ -137,7 +137,7 @@ inline arm()
 #ifndef BREAK_ORDER
 	readable = false;				/* make_unreadable() */
 #ifndef BREAK_CLEAR
-	told = false;
+	notified = false;
 #endif
 #endif
 	if
@@ -172,7 +172,7 @@ inline arm()
 #endif
 	fi;
 #ifdef BREAK_ORDER
-	d_step { readable = false; told = false };
+	d_step { readable = false; notified = false };
 #endif
 }
 
@@ -198,20 +198,20 @@ inline reap()
 		if
 		:: nr == max ->				/* not seen empty */
 			if
-			:: !told ->
+			:: !notified ->
 #ifndef BREAK_TOLD
 				readable = true
 #endif
 			:: else
 			fi;
-			told = true;
+			notified = true;
 			break
 		:: else
 		fi;
 		if
 		:: pushed() ->
 			take_all();
-			told = told || armed;		/* the push that replaced ARMED writes */
+			notified = notified || armed;		/* the push that replaced ARMED writes */
 			armed = false
 		:: else ->
 			arm();

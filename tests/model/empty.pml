@@ -2,13 +2,13 @@
 /*
  * Model of a notice for RNL_EMPTY: src/job/notice.c, src/job/delayed.c, rnl_job_cancel(),
  * rnl_pool_close() and drained() of src/worker/life.c, rnl__pool_all_done() and _ring_drained() of
- * src/pool/pool.[ch], and keep_main() of src/worker/keep.c.
+ * src/pool/pool.[ch], and timer_main() of src/worker/timer_thread.c.
  *
  * One thread submits a notice, and cancels it or not; another closes the pool or not, and drains it;
  * a third submits a job, which is refused after the close. A worker runs the job and the notice;
- * the keeper queues the notice.
+ * the timer thread queues the notice.
  *
- * Left out: store buffers: whoever rings has a full barrier before; the bells themselves: a ring
+ * Left out: store buffers: whoever rings has a full barrier before; the eventcounts themselves: a ring
  * ends each wait that began to listen before. Notices for space, jobs with a time; a submit that takes
  * its reservation back.
  *
@@ -18,9 +18,9 @@
  * whose pool is closed, is done, and no drain sleeps.
  *
  * Broken: BREAK_SUBMIT a submit, BREAK_CLOSE a close, BREAK_CANCEL a cancel does not ring the
- * keeper; BREAK_DONE a worker does not; BREAK_ORDER it looks for the notice before it counts;
- * BREAK_LISTEN the keeper looks before it listens; BREAK_LIST a drain looks at the lists, not at the
- * count; BREAK_PUSH a submit pushes before it counts; BREAK_LAST the keeper takes off the count
+ * timer thread; BREAK_DONE a worker does not; BREAK_ORDER it looks for the notice before it counts;
+ * BREAK_LISTEN the timer thread looks before it listens; BREAK_LIST a drain looks at the lists, not at the
+ * count; BREAK_PUSH a submit pushes before it counts; BREAK_LAST the timer thread takes off the count
  * before it queues; BREAK_RING it does not ring behind that; BREAK_MEET it queues a cancelled notice
  * that is not on the list of the cancelled.
  */
@@ -28,21 +28,21 @@ mtype = { job, notice };
 
 bool closed;
 bool cancelled, enqueued;		/* the notice's phase: one of them, or DELAYED */
-bool came, listed, named;		/* it is on the keeper's lists: came, notices, cancelled */
+bool came, listed, named;		/* it is on the timer thread's lists: came, notices, cancelled */
 bool met;				/* it left `notices`, or came, or was named; another one follows */
 byte last_entered, last_left;		/* the tally of notices for the end */
 #define last (last_entered - last_left)
 bool submitted, job_in, job_done, queued, notice_done;
 byte accepted, released;
-bool keeper_rung, drain_rung;
+bool timer_woken, drain_woken;
 chan queue = [2] of { mtype };
 
-inline ring_drained()			/* rnl__pool_ring_drained() */
+inline ring_drained()			/* rnl__pool_wake_drained() */
 {
-	drain_rung = true;
+	drain_woken = true;
 	if
 #ifndef BREAK_DONE
-	:: last > 0 -> keeper_rung = true
+	:: last > 0 -> timer_woken = true
 #endif
 	:: else -> skip
 	fi
@@ -117,7 +117,7 @@ active proctype submits_notice()
 	came = true;					/* push() */
 #endif
 #ifndef BREAK_SUBMIT
-	keeper_rung = true;
+	timer_woken = true;
 #endif
 	submitted = true;
 	if
@@ -130,7 +130,7 @@ active proctype submits_notice()
 		};
 		named = true;
 #ifndef BREAK_CANCEL
-		keeper_rung = true
+		timer_woken = true
 #endif
 	:: true
 	fi;
@@ -160,11 +160,11 @@ active proctype closes()
 	fi;
 	closed = true;
 #ifndef BREAK_CLOSE
-	keeper_rung = true;
+	timer_woken = true;
 #endif
 	knew = submitted;
 	do
-	:: drain_rung = false;				/* rnl__bell_listen() */
+	:: drain_woken = false;				/* rnl__eventcount_prepare() */
 #ifdef BREAK_LIST
 		if
 		:: came || listed -> is_done = false
@@ -175,7 +175,7 @@ active proctype closes()
 #endif
 		if
 		:: is_done -> break
-		:: else -> drain_rung			/* rnl__bell_wait() */
+		:: else -> drain_woken			/* rnl__eventcount_wait() */
 		fi
 	od;
 	assert(!knew || notice_done);
@@ -194,7 +194,7 @@ end:	do
 	od
 }
 
-active proctype keeper()
+active proctype timer()
 {
 	bool is_done, seen;
 	byte sum;
@@ -203,7 +203,7 @@ active proctype keeper()
 	:: notice_done -> break				/* what follows is not of the model */
 	:: else ->
 #ifndef BREAK_LISTEN
-		keeper_rung = false;			/* rnl__bell_listen() */
+		timer_woken = false;			/* rnl__eventcount_prepare() */
 #endif
 		if
 		:: came ->				/* take_in() */
@@ -244,12 +244,12 @@ active proctype keeper()
 		:: else
 		fi;
 #ifdef BREAK_LISTEN
-		keeper_rung = false;
+		timer_woken = false;
 #endif
 		if
-		:: came || named || is_done		/* keep_outside_time() */
+		:: came || named || is_done		/* timer_outside_time() */
 		:: else ->
-end:			keeper_rung			/* rnl__bell_wait() */
+end:			timer_woken			/* rnl__eventcount_wait() */
 		fi
 	od
 }

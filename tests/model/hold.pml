@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of holds: holds_take(), take_over() [holds.U1], holds_drop() [holds.D1], rnl__holds_await()
- * [holds.D4] and rnl__holds_end_late() of src/pool/holds.c, what src/worker/complete.c does with a job
+ * [holds.D4] and rnl__holds_expire() of src/pool/holds.c, what src/worker/complete.c does with a job
  * that has them, and rnl__directory_pin() and rnl__directory_leave() of src/pool/directory.c.
  *
  * A job runs twice, with two holds each time, in the same two slots. One thread releases each hold,
  * before or after the function returns; another one releases a copy of the first round's first hold,
- * at any time; the keeper ends a hold of the first slot once. When the job is done for the second time
+ * at any time; the timer thread ends a hold of the first slot once. When the job is done for the second time
  * the pool is destroyed, with its slots.
  *
- * Left out: the lists of free slots, and of those that the keeper has; store buffers: each step that
+ * Left out: the lists of free slots, and of those that the timer thread has; store buffers: each step that
  * matters is an exchange, or has a full barrier behind it: [directory.F1], [directory.F2], [worker.B3].
  *
  * Asserted: the job is done once in each round, when its function has returned and none of its holds
@@ -29,7 +29,7 @@ byte count, pinned, round, ended[2];
 bool taken[2];			/* its hold was handed to the releasers */
 byte given[2];			/* ... with this use */
 bool runs, live, returned, left, gone;	/* left: another epoch */
-bool keeper_over;
+bool timer_over;
 
 #define touch_job() assert(live)
 #define touch_pool() assert(!gone)
@@ -151,7 +151,7 @@ active proctype copy()
 	fi
 }
 
-active proctype keeper()
+active proctype timer()
 {
 	byte u, nr;
 	bool won;
@@ -166,7 +166,7 @@ active proctype keeper()
 		fi
 	:: else
 	fi;
-	keeper_over = true
+	timer_over = true
 }
 
 active proctype worker()
@@ -218,7 +218,7 @@ active proctype worker()
 #ifndef BREAK_LEAVE
 	pinned == 0;					/* [latch.W1] */
 #endif
-	keeper_over;					/* rnl__keep_end() */
+	timer_over;					/* rnl__timer_end() */
 	gone = true
 }
 

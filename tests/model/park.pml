@@ -17,14 +17,14 @@
  * load may overtake it, though not on x86. A submitter's buffer holds the store of a job's link,
  * behind the exchange of the tail. A full barrier waits until the buffer is empty.
  *
- * One word of the lot stands for all: a worker has one bit, in one word, and a waker reads each word that
+ * One word of the idle set stands for all: a worker has one bit, in one word, and a waker reads each word that
  * has workers after its full barrier. A word is counted before the thread of its first worker starts, so
  * in the order of the barriers a waker that reads an older count comes before that worker's last look.
  * A thief that passes over a worker whose bit is set (share_next(), more than 64 workers) is left out.
  *
  * Left out: work in flight and naps, which end by themselves; a taker that finds another one at
  * the head (a take is one step): then a wake may be spent on a worker that leaves its sleep
- * anyway, see docs/models.md; bells; closing; the rest of resizing.
+ * anyway, see docs/models.md; eventcounts; closing; the rest of resizing.
  *
  * Asserted: a job runs once. No thread is stuck: a state in which a job is left and no thread
  * moves is an invalid end state. So there is no lost wake-up, and no worker sleeps while
@@ -44,7 +44,7 @@
 mtype = { awake, asleep, set_bit, occupy, attend };
 
 mtype word[2] = awake;
-bool bits[2];			/* the lot */
+bool bits[2];			/* the idle set */
 bool occupied[2];
 chan open_lane[2] = [NJ] of { byte };
 chan keyed_lane = [1] of { byte };	/* worker 1's */
@@ -112,8 +112,8 @@ inline park_wake(i, woke)
 	fi
 }
 
-/* rnl__lot_wake_one(): the bits as they were, one by one. */
-inline lot_wake_one(seen, woke)
+/* rnl__idle_set_wake_one(): the bits as they were, one by one. */
+inline idle_set_wake_one(seen, woke)
 {
 	seen = bits[0] + 2 * bits[1];			/* [park.B2] */
 	if
@@ -127,7 +127,7 @@ inline lot_wake_one(seen, woke)
 	seen = 0
 }
 
-/* choose_open(): rnl__lot_claim(), or the usual worker; here, any result. */
+/* choose_open(): rnl__idle_set_claim(), or the usual worker; here, any result. */
 inline pick(w)
 {
 	if
@@ -148,7 +148,7 @@ inline wake(w, keyed)
 #else
 	:: woke || keyed || !occupied[w]			/* attends(): [choose.W1] */
 #endif
-	:: else -> lot_wake_one(seen, woke)
+	:: else -> idle_set_wake_one(seen, woke)
 	fi;
 	d_step { woke = false; w = 0 }
 }
@@ -278,7 +278,7 @@ next:	atomic {					/* loop_take(), steal() */
 #endif
 #ifndef BREAK_SHARE
 	if						/* share() */
-	:: (bits[0] || bits[1]) && holds(open_lane[w]) -> lot_wake_one(seen, woke);
+	:: (bits[0] || bits[1]) && holds(open_lane[w]) -> idle_set_wake_one(seen, woke);
 		woke = false
 	:: else
 	fi;

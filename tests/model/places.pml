@@ -57,8 +57,8 @@ inline park_wake(i)
 	fi
 }
 
-/* rnl__lot_wake_one(): @among has a bit for each worker. */
-inline lot_wake_one(among)
+/* rnl__idle_set_wake_one(): @among has a bit for each worker. */
+inline idle_set_wake_one(among)
 {
 	seen = (bits[0] + 2 * bits[1] + 4 * bits[2]) & (among);
 	if
@@ -94,7 +94,7 @@ proctype submitter()
 		fi;
 		if
 		:: i = 3
-		:: atomic { kind == OPEN && bits[0] -> bits[0] = false; i = 0 }	/* rnl__lot_claim() */
+		:: atomic { kind == OPEN && bits[0] -> bits[0] = false; i = 0 }	/* rnl__idle_set_claim() */
 		:: atomic { bits[1] -> bits[1] = false; i = 1 }
 		:: atomic { bits[2] -> bits[2] = false; i = 2 }
 		:: kind == OPEN && word[0] == awake -> i = 0	/* attends(): a hint */
@@ -103,12 +103,12 @@ proctype submitter()
 		fi;
 		nr[2 * i + kind]++;
 		if						/* choose_wake() */
-		:: i == 3 -> lot_wake_one(takers)
+		:: i == 3 -> idle_set_wake_one(takers)
 		:: else ->
 			park_wake(i);
 			if
 			:: woke -> woke = false
-			:: !woke && occupied[i] -> lot_wake_one(takers)
+			:: !woke && occupied[i] -> idle_set_wake_one(takers)
 			:: !woke && !occupied[i]
 			fi
 		fi;
@@ -145,16 +145,16 @@ next:	if
 	:: has ->
 		occupied[w] = true;				/* [run.O1] */
 		if						/* rnl__share_queue() */
-		:: nr[2 * w] || (woken && any_open(w)) -> lot_wake_one(7)
+		:: nr[2 * w] || (woken && any_open(w)) -> idle_set_wake_one(7)
 		:: else
 		fi;
 		if						/* wake_for_placed() */
 #ifndef BREAK_PLACED
 #ifdef BREAK_OTHERS
-		:: nr[2 * w + 1] -> lot_wake_one(6)
+		:: nr[2 * w + 1] -> idle_set_wake_one(6)
 #else
 		:: nr[2 * w + 1] || (woken && (holds_placed(w, 1) || holds_placed(w, 2) ||
-					       holds_placed(w, 3))) -> lot_wake_one(6)
+					       holds_placed(w, 3))) -> idle_set_wake_one(6)
 #endif
 #endif
 		:: else

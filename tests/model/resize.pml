@@ -10,7 +10,7 @@
  * Two workers serve by the table of generation 0; the pool is resized to one worker, and back to
  * two. A thread submits two jobs of one key, which belongs to worker 0 in each table, or to
  * worker 1 where it serves; or it submits an unkeyed job, to any worker, as after a look at an
- * old table or at the lot, and a free worker steals it.
+ * old table or at the idle set, and a free worker steals it.
  *
  * Left out: store buffers. Each decision depends on one word, read and changed at once; park.pml
  * has sleeping, with its full barriers. The counters `accepted` less `taken` and `promised` less
@@ -116,7 +116,7 @@ inline submit_open(j)
 		fi
 	od;
 	atomic { assert(serves[w]); open_lane[w]!j };
-	if						/* rnl__lot_wake_one() */
+	if						/* rnl__idle_set_wake_one() */
 	:: asleep[w] -> wake(w)
 	:: else -> wake(1 - w)
 	fi;

@@ -56,7 +56,7 @@ inline park_wake(i)
 	fi
 }
 
-inline lot_wake_one()
+inline idle_set_wake_one()
 {
 	seen = bits[0] + 2 * bits[1] + 4 * bits[2];
 	if
@@ -83,8 +83,8 @@ proctype submitter()
 	do
 	:: j < NJ ->
 		if
-		:: lane!j; lot_wake_one()			/* the busy one is awake */
-		:: atomic { bits[0] -> bits[0] = false; i = 0 }; goto claimed	/* rnl__lot_claim() */
+		:: lane!j; idle_set_wake_one()			/* the busy one is awake */
+		:: atomic { bits[0] -> bits[0] = false; i = 0 }; goto claimed	/* rnl__idle_set_claim() */
 		:: atomic { bits[1] -> bits[1] = false; i = 1 }; goto claimed
 		:: word[0] == awake -> i = 0; goto attends	/* attends(): a hint */
 		:: word[1] == awake -> i = 1; goto attends
@@ -96,7 +96,7 @@ attends:		own[i]!j;
 #ifdef BREAK_OCCUPIED
 			:: else
 #else
-			:: !woke && occupied[i] -> lot_wake_one()
+			:: !woke && occupied[i] -> idle_set_wake_one()
 			:: !woke && !occupied[i]
 #endif
 			fi
@@ -105,7 +105,7 @@ claimed:		own[i]!j;
 			park_wake(i);
 			if
 			:: woke -> woke = false
-			:: !woke && occupied[i] -> lot_wake_one()
+			:: !woke && occupied[i] -> idle_set_wake_one()
 			:: !woke && !occupied[i]
 			fi
 		fi;
@@ -146,11 +146,11 @@ next:	if
 		occupied[w] = true;				/* [run.O1] */
 		if						/* share() */
 #ifndef BREAK_SHARE
-		:: len(own[w]) -> lot_wake_one()
+		:: len(own[w]) -> idle_set_wake_one()
 #endif
 #ifndef BREAK_WOKEN
 		:: !len(own[w]) && woken && (len(lane) || has((w + 1) % 3) || has((w + 2) % 3)) ->
-			lot_wake_one()
+			idle_set_wake_one()
 #endif
 		:: else
 		fi;

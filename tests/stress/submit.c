@@ -21,16 +21,16 @@ enum way { PLAIN, KEYED, MANY, URGENT, FOR_SPACE, AFTER, KEYED_AFTER, NR_WAYS };
 
 static enum way way;
 
-static void prepare_way(struct told *t)
+static void prepare_way(struct notified *t)
 {
-	told_of(t);
+	notified_of(t);
 	if (way == URGENT)
 		must(rnl_job_set_flags(&t->job, RNL_URGENT));
 	if (way >= AFTER)
 		must(rnl_job_set_after(&t->job, &barrier));
 }
 
-static int submit_way(struct told *t)
+static int submit_way(struct notified *t)
 {
 	struct rnl_job *job = &t->job;
 
@@ -64,7 +64,7 @@ static void prepare_resized(void)
 {
 	round_nr++;
 	prepare_way(&a);
-	told_of(&b);
+	notified_of(&b);
 }
 
 static void other_resize(void)
@@ -161,7 +161,7 @@ static void prepare_cancelled(void)
 {
 	round_nr++;
 	/* A job that was submitted before, so it may be cancelled at any time. */
-	told_of(&a);
+	notified_of(&a);
 	ck_assert_int_eq(submit_and_wait(pool, &a.job), 0);
 	a.runs = 0;
 }
@@ -197,7 +197,7 @@ TEST(a_submit_beside_a_cancel_is_not_forgotten, .timeout_s = 120)
 #define REFUSED_STRIDE (SANITIZED ? 21 : 7)
 
 static bool waits_keyed;
-static struct told late;
+static struct notified late;
 static double other_took;
 
 static void prepare_refused(void)
@@ -206,8 +206,8 @@ static void prepare_refused(void)
 	make_barrier();
 	gate_await(&gate, 1);
 	prepare_way(&a);
-	told_of(&b);
-	told_of(&late);
+	notified_of(&b);
+	notified_of(&late);
 	/* The queue is full by then. */
 	ck_assert_int_eq(rnl_submit(pool, &b.job), 0);
 }
@@ -281,7 +281,7 @@ static void prepare_inherited(void)
 	called = false;
 	make_barrier();
 	gate_await(&gate, 1);
-	told_of(&a);
+	notified_of(&a);
 	must(rnl_job_set_after(&a.job, &barrier));
 	if (how == BY_CQ)
 		must(rnl_job_set_cq(&a.job, cq));

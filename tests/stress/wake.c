@@ -115,8 +115,8 @@ static void prepare_wait(void)
 	round_nr++;
 	make_barrier();
 	gate_await(&gate, 1);
-	told_of(&a);
-	told_of(&b);
+	notified_of(&a);
+	notified_of(&b);
 	/* The queue is full by then. */
 	if (what >= ROOM)
 		must(rnl_submit(pool, &b.job));

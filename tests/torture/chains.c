@@ -58,7 +58,7 @@ static int run(struct life *life)
 	return 0;
 }
 
-static void told(struct life *life, int result)
+static void notified(struct life *life, int result)
 {
 	struct chain *c = life->arg;
 
@@ -103,7 +103,7 @@ void chains_begin(struct round *r)
 		/* A function cannot begin its own job. */
 		c->from_function = c->nr_links > 1 && draw(&r->random, 2);
 		for (unsigned k = 0; k < c->nr_links; k++)
-			c->links[k] = life_new(r, "a link", BY_CALLBACK, run, told, c);
+			c->links[k] = life_new(r, "a link", BY_CALLBACK, run, notified, c);
 	}
 	seat_take(r, "chainer", MAKES, keep, chains);
 }

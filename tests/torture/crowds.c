@@ -38,7 +38,7 @@ static int run(struct life *life)
 	return work_issue(&one->work);
 }
 
-static void told(struct life *life, int result)
+static void notified(struct life *life, int result)
 {
 	struct one *one = life->arg;
 	const bool ran = life->nr_run != 0;
@@ -174,8 +174,8 @@ void crowds_begin(struct round *r)
 
 	r->crowd = c;
 	for (unsigned i = 0; i < NR_CROWD; i++)
-		c->all[i].life = life_new(r, "one of a crowd that gathers", BY_CALLBACK, run, told,
-					  &c->all[i]);
+		c->all[i].life = life_new(r, "one of a crowd that gathers", BY_CALLBACK, run,
+					  notified, &c->all[i]);
 	seat_take(r, "crowder", MAKES, sit, c);
 }
 

@@ -61,7 +61,7 @@ static void submit(struct due *d)
 		tally_add(NR_DELAYED, 1);
 }
 
-static void told(struct life *life, int result)
+static void notified(struct life *life, int result)
 {
 	struct due *d = life->arg;
 
@@ -108,7 +108,7 @@ static void look_at(struct due *d, uint64_t *random)
 		(void)life_wait(life, 0);
 	}
 	if (owed && owed == d->owed_ns && (int64_t)now_ns() > owed) {
-		if (tally_wrong(TOLD_LATE, "a delayed job"))
+		if (tally_wrong(NOTIFIED_LATE, "a delayed job"))
 			lives_print(life->round);
 		d->owed_ns = 0;
 	}
@@ -132,7 +132,7 @@ void due_begin(struct round *r)
 
 	for (unsigned i = 0; i < NR_DUE; i++)
 		all->dues[i].life = life_new(r, "a delayed job",
-					     (enum end)draw(&r->random, NR_ENDS), run, told,
+					     (enum end)draw(&r->random, NR_ENDS), run, notified,
 					     &all->dues[i]);
 	seat_take(r, "delayer", MAKES, sit, all);
 }

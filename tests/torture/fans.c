@@ -32,8 +32,8 @@ struct fan {
 	unsigned nr;			/* accepted of its jobs */
 	struct life *jobs[NR_BLADES], *tellers[NR_TELLERS];
 	bool notifies[NR_TELLERS];	/* that one does */
-	int told[NR_TELLERS];		/* its result, of ... */
-	bool was_told[NR_TELLERS];
+	int notified[NR_TELLERS];		/* its result, of ... */
+	bool was_notified[NR_TELLERS];
 	_Atomic unsigned nr_to_tell;	/* these, and the thread that begins */
 	struct ticket *tickets[NR_BLADES];
 	bool held[NR_BLADES];
@@ -139,7 +139,7 @@ static void scrap(struct fan *f)
 static void check(const struct fan *f, unsigned teller)
 {
 	const struct life *life = f->tellers[teller];
-	const int result = f->told[teller];
+	const int result = f->notified[teller];
 	bool failed = false, has_it = !result;
 
 	for (unsigned i = 0; i < f->nr; i++) {
@@ -164,24 +164,24 @@ static void one_less(struct fan *f)
 	for (unsigned i = 0; i < f->nr; i++)
 		life_over(f->jobs[i]);
 	for (unsigned i = 0; i < NR_TELLERS; i++) {
-		if (f->was_told[i])
+		if (f->was_notified[i])
 			check(f, i);
 	}
 	scrap(f);
 }
 
-static void told(struct life *life, int result)
+static void notified(struct life *life, int result)
 {
 	struct fan *f = life->arg;
 
 	for (unsigned i = 0; i < f->nr; i++) {
 		if (rnl_job_wait(&f->jobs[i]->job, 0))
-			tally_wrong(TOLD_EARLY, "%s, before job %u of %u, result %d",
+			tally_wrong(NOTIFIED_EARLY, "%s, before job %u of %u, result %d",
 				    f->notifies[life->number] ? "a notice" : "a job after", i,
 				    f->nr, result);
 	}
-	f->told[life->number] = result;
-	f->was_told[life->number] = true;
+	f->notified[life->number] = result;
+	f->was_notified[life->number] = true;
 	dawdle(&life->random);
 	one_less(f);
 }
@@ -255,7 +255,7 @@ static void prepare(struct fan *f)
 	}
 	for (unsigned i = 0; i < NR_TELLERS; i++) {
 		life_renew(f->tellers[i]);
-		f->was_told[i] = false;
+		f->was_notified[i] = false;
 	}
 	if (!f->notifies[0])
 		ret = ret ? ret : rnl_job_set_after(&f->tellers[0]->job, f->barrier);
@@ -331,7 +331,7 @@ static void make(struct fan *f, struct round *r, struct ticket *tickets)
 		f->notifies[i] = i || f->kind == NOTIFIES;
 		f->tellers[i] = life_new(r, f->notifies[i] ? "a notice of a fan" : "a fan",
 					 (enum end)draw(&r->random, NR_ENDS),
-					 f->notifies[i] ? NULL : run, told, f);
+					 f->notifies[i] ? NULL : run, notified, f);
 		f->tellers[i]->number = i;
 		if (f->kind == ORDERED)
 			f->tellers[i]->same_place = &f->lane->fans->place;

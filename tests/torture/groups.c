@@ -43,25 +43,25 @@ void group_check_before(const struct slot *slot)
 }
 
 /* @teller: how the job after it is told. A queue holds its jobs in the order of their ends. */
-static bool is_told(struct slot *slot, enum end teller)
+static bool is_notified(struct slot *slot, enum end teller)
 {
 	uint64_t state;
-	bool told;
+	bool notified;
 
 	atomic_fetch_add(&slot->pins, 1);
 	state = slot->state;
 	switch (slot->end) {
 	case BY_WAIT:
-		told = phase_of(state) >= ENDING || !rnl_job_wait(&slot->shot->job, 0);
+		notified = phase_of(state) >= ENDING || !rnl_job_wait(&slot->shot->job, 0);
 		break;
 	case BY_CQ:
-		told = phase_of(state) == ENDED || teller != BY_CQ;
+		notified = phase_of(state) == ENDED || teller != BY_CQ;
 		break;
 	default:
-		told = phase_of(state) == ENDED;
+		notified = phase_of(state) == ENDED;
 	}
 	atomic_fetch_sub(&slot->pins, 1);
-	return told;
+	return notified;
 }
 
 void group_check_told(const struct slot *slot)
@@ -69,8 +69,8 @@ void group_check_told(const struct slot *slot)
 	const struct group *g = slot->after;
 
 	for (unsigned i = 0; i < g->nr_in; i++) {
-		if (!is_told(g->in[i], slot->end) &&
-		    tally_wrong(TOLD_EARLY, "it has result %d, and ran %u times; before",
+		if (!is_notified(g->in[i], slot->end) &&
+		    tally_wrong(NOTIFIED_EARLY, "it has result %d, and ran %u times; before",
 				slot->result, slot->runs))
 			slot_print(g->in[i]);
 	}

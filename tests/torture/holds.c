@@ -184,7 +184,7 @@ static bool may_fail(const struct life *life, int result)
 	return life->nr_run && result == -ETIMEDOUT && life_is_late(life);
 }
 
-static void told(struct life *life, int result)
+static void notified(struct life *life, int result)
 {
 	struct holder *h = life->arg;
 	const unsigned last = life->nr_run ? life->nr_run - 1 : 0;
@@ -288,7 +288,7 @@ void holds_begin(struct round *r)
 		struct holder *h = &all->all[i];
 
 		h->life = life_new(r, "a job with holds", (enum end)draw(&r->random, NR_ENDS), run,
-				   told, h);
+				   notified, h);
 		h->life->may_end = may_fail;
 		for (unsigned call = 0; call < CALLS; call++)
 			h->tickets[call] = &all->tickets.all[(i * CALLS + call) * IN_JOB];

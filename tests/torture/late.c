@@ -35,7 +35,7 @@ static int hold(struct life *life)
 	until = now_ns() + (uint64_t)long_ns() / 4;
 	while (l->nr_left && now_ns() < until)
 		nap_us(200);
-	if (l->nr_left && tally_wrong(TOLD_LATE, "%u jobs that were cancelled or past their "
+	if (l->nr_left && tally_wrong(NOTIFIED_LATE, "%u jobs that were cancelled or past their "
 				      "deadline, behind a function of %.0f s", l->nr_left,
 				      (double)long_ns() / 4e9))
 		lives_print(life->round);
@@ -48,7 +48,7 @@ static int run(struct life *life)
 	return 0;
 }
 
-static void told(struct life *life, int result)
+static void notified(struct life *life, int result)
 {
 	struct late *l = life->arg;
 
@@ -129,7 +129,7 @@ void late_begin(struct round *r)
 	l->holder->same_place = &l->place;
 	for (unsigned i = 0; i < NR_LATE; i++) {
 		l->jobs[i] = life_new(r, "a job in a queue", (enum end)draw(&r->random, NR_ENDS),
-				      run, told, l);
+				      run, notified, l);
 		l->jobs[i]->same_place = &l->place;
 	}
 	seat_take(r, "latecomer", MAKES, sit, l);

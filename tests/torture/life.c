@@ -113,8 +113,8 @@ static void end(struct life *life)
 	count(life, result);
 	life->nr_telling++;
 	life->state = in_phase(life->state, FREE);
-	if (life->told)
-		life->told(life, result);
+	if (life->notified)
+		life->notified(life, result);
 	life->nr_telling--;
 }
 
@@ -173,14 +173,14 @@ void life_renew(struct life *life)
 }
 
 struct life *life_new(struct round *r, const char *what, enum end end_by,
-		      int (*fn)(struct life *life), void (*told)(struct life *life, int result),
+		      int (*fn)(struct life *life), void (*notified)(struct life *life, int result),
 		      void *arg)
 {
 	struct life *life = calloc(1, sizeof(*life));
 
 	if (!life)
 		abort();
-	*life = (struct life){ .round = r, .what = what, .end = end_by, .run = fn, .told = told,
+	*life = (struct life){ .round = r, .what = what, .end = end_by, .run = fn, .notified = notified,
 			       .arg = arg, .deadline = -1,
 			       .random = draws_of(r->random, 20000 + r->nr_lives++) };
 	life_renew(life);

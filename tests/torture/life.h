@@ -23,7 +23,7 @@ struct life {
 	unsigned number;
 	enum end end;
 	int (*run)(struct life *life);		/* returns the result */
-	void (*told)(struct life *life, int result); /* may be NULL, may begin the next life */
+	void (*notified)(struct life *life, int result); /* may be NULL, may begin the next life */
 	void *arg;		/* the maker's */
 	_Atomic uint64_t state;	/* as a slot's */
 	_Atomic unsigned nr_run, nr_cancelled; /* in this life */
@@ -48,8 +48,8 @@ struct life {
 
 /* A job for this round, which frees it at its end. Without @run it is for rnl_barrier_notify(). */
 struct life *life_new(struct round *r, const char *what, enum end end,
-		      int (*run)(struct life *life), void (*told)(struct life *life, int result),
-		      void *arg);
+		      int (*run)(struct life *life),
+		      void (*notified)(struct life *life, int result), void *arg);
 
 enum { HAS_KEY = 1 };
 /*

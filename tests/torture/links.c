@@ -26,7 +26,7 @@ struct chain {
 	int results[NR_LINKS_MAX];
 	unsigned first;
 	bool silent;
-	unsigned nr_ran, nr_told;	/* up to which link */
+	unsigned nr_ran, nr_notified;	/* up to which link */
 	int ran_on;			/* the device of the first one */
 	uint8_t byte;
 	uint64_t *words, *seen;		/* on the device, on the host; NULL: none */
@@ -123,19 +123,19 @@ static void scrap(struct chain *c)
 	c->busy = false;
 }
 
-static void told(struct life *life, int result)
+static void notified(struct life *life, int result)
 {
 	struct chain *c = life->arg;
 	const unsigned i = life->number, last = NR_LINKS_MAX - 1;
 
 	for (unsigned k = c->first; c->silent && i == last && k < last; k++) {
 		if (rnl_job_wait(&c->links[k]->job, 0))
-			tally_wrong(TOLD_EARLY, "the last link, before link %u", k);
+			tally_wrong(NOTIFIED_EARLY, "the last link, before link %u", k);
 		life_over(c->links[k]);
 	}
-	if (c->nr_told != i)
-		tally_wrong(CHAIN_WRONG, "link %u was told, and %u was next", i, c->nr_told);
-	c->nr_told = i + 1;
+	if (c->nr_notified != i)
+		tally_wrong(CHAIN_WRONG, "link %u was told, and %u was next", i, c->nr_notified);
+	c->nr_notified = i + 1;
 	c->results[i] = result;
 	check(c, life, result);
 	dawdle(&life->random);
@@ -191,7 +191,7 @@ static void begin(struct chain *c, uint64_t *random)
 		c->held[i] = false;
 	}
 	c->busy = true;
-	c->first = c->nr_ran = c->nr_told = draw(random, NR_LINKS_MAX - 1);
+	c->first = c->nr_ran = c->nr_notified = draw(random, NR_LINKS_MAX - 1);
 	c->byte = (uint8_t)draw(random, 200);
 	if (c->seen)
 		memset(c->seen, 0, NR_LINKS_MAX * sizeof(*c->seen));
@@ -298,7 +298,7 @@ void links_begin(struct round *r)
 			end = c->silent ? BY_ANOTHER : k / NR_LINKS_MAX % 2 ? BY_CQ : BY_CALLBACK;
 		else if (!c->silent)
 			end = c->links[0]->end;
-		c->links[i] = life_new(r, "a link", end, run, told, c);
+		c->links[i] = life_new(r, "a link", end, run, notified, c);
 		c->links[i]->number = i;
 		c->links[i]->goes_along = true;		/* run() has a closer look */
 		c->links[i]->may_end_unrun = true;	/* check() has a closer look */

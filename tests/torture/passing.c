@@ -88,7 +88,7 @@ static void crowd_told(struct life *life, int result)
 		return;
 	at = seen->at[(p->numbers[i] + MARKS) % COUNT(seen->at)];
 	if (at && seen->begun > at + SLACK)
-		tally_wrong(TOLD_LATE, "%llu functions began after the device had passed it",
+		tally_wrong(NOTIFIED_LATE, "%llu functions began after the device had passed it",
 			    (unsigned long long)(seen->begun - at));
 }
 
@@ -143,8 +143,10 @@ static void pair_told(struct life *life, int result)
 
 	(void)result;
 	if (!p->over && is_late(p)) {
-		tally_wrong(TOLD_LATE, "a pair has begun each other %llu times since the device "
-			    "passed it", (unsigned long long)p->hops);
+		tally_wrong(NOTIFIED_LATE,
+			    "a pair has begun each other %llu times since the device "
+			    "passed it",
+			    (unsigned long long)p->hops);
 		p->over = true;
 	}
 	if (!p->over && life_submit(other, HAS_KEY, 1))

@@ -223,7 +223,7 @@ static void callback(struct rnl_job *job)
 	struct round *r = slot->round;
 	bool again = !slot->group && !slot->after && !r->stop && draw(&slot->random, 2);
 
-	/* The keeper calls it only if the function was not called. */
+	/* The timer thread calls it only if the function was not called. */
 	if (rnl_worker().index < 0 && slot->runs)
 		tally_wrong(UNDOCUMENTED, "a callback was called by a thread that is no worker");
 	dawdle(&slot->random);

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define TOLD_MAX 5		/* of each kind */
+#define NOTIFIED_MAX 5		/* of each kind */
 
 struct tally *tally;
 
@@ -39,7 +39,7 @@ bool tally_wrong(enum wrong wrong, const char *format, ...)
 	char what[400];
 	va_list ap;
 
-	if (tally->wrongs[wrong]++ >= TOLD_MAX)
+	if (tally->wrongs[wrong]++ >= NOTIFIED_MAX)
 		return false;
 	va_start(ap, format);
 	vsnprintf(what, sizeof(what), format, ap);

@@ -100,8 +100,8 @@ static inline bool memory_lacks(void)
 	X(BARRIER_EARLY, "barriers that were done, or joined, before a job of theirs") \
 	X(BARRIER_RESULT, "barriers with a result that none of their jobs has") \
 	X(AFTER_EARLY, "jobs that came before the barrier that they are after") \
-	X(TOLD_LATE, "jobs that were told long after their end") \
-	X(TOLD_EARLY, "jobs that were told before a job of the barrier that they are after") \
+	X(NOTIFIED_LATE, "jobs that were told long after their end") \
+	X(NOTIFIED_EARLY, "jobs that were told before a job of the barrier that they are after") \
 	X(STARTED_EARLY, "delayed jobs that started before their time") \
 	X(UNDOCUMENTED, "calls that returned what the header does not have") \
 	X(CQ_WRONG, "completion queues that lost a job, or had one twice") \

@@ -98,8 +98,10 @@ static void check(struct turns *t, struct life *life, int result)
 		const struct life *before = t->jobs[at.turn - 1][i];
 
 		if (!life_is_free(before)) {
-			tally_wrong(TOLD_EARLY, "a job of turn %u, with result %d, before one of "
-				    "the turn before", at.turn, result);
+			tally_wrong(NOTIFIED_EARLY,
+				    "a job of turn %u, with result %d, before one of "
+				    "the turn before",
+				    at.turn, result);
 			return;
 		}
 		failed = failed || t->results[at.turn - 1][i] < 0;
@@ -114,7 +116,7 @@ static void check(struct turns *t, struct life *life, int result)
 		check_seen(t, at);
 }
 
-static void told(struct life *life, int result)
+static void notified(struct life *life, int result)
 {
 	struct turns *t = life->arg;
 
@@ -266,7 +268,7 @@ void turns_begin(struct round *r)
 	struct turns *t = round_alloc(r, sizeof(*t));
 
 	for (unsigned k = 0; k < NR_TURNS * IN_TURN; k++) {
-		struct life *life = life_new(r, "a job of a turn", BY_CALLBACK, run, told, t);
+		struct life *life = life_new(r, "a job of a turn", BY_CALLBACK, run, notified, t);
 
 		life->number = k / IN_TURN;
 		life->may_end_unrun = true;	/* check() has a closer look */

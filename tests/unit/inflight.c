@@ -96,12 +96,12 @@ TEST(a_job_is_passed_when_the_device_is_there_and_not_before, .loops = 2)
 		keep_busy();
 	rnl__inflight_push(&inflight, &jobs[0]);
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
-	ck_assert(!rnl__inflight_passed(&inflight));
+	ck_assert(!rnl__inflight_reached(&inflight));
 	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
 	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
 	gate_open(&held);
 	idle();
-	ck_assert_int_eq(rnl__inflight_passed(&inflight), _i);
+	ck_assert_int_eq(rnl__inflight_reached(&inflight), _i);
 	ck_assert_int_eq(rnl__inflight_poll(&inflight, !_i), 0);
 	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
 	end();
@@ -392,7 +392,7 @@ TEST(what_is_dropped_is_gone_marked_or_not, .loops = 2)
 	rnl__inflight_push(&inflight, &jobs[4]);
 	rnl__inflight_forget(&inflight);
 	idle();
-	ck_assert(!rnl__inflight_passed(&inflight));
+	ck_assert(!rnl__inflight_reached(&inflight));
 	for (unsigned i = 0; i < 5; i++)
 		ck_assert_ptr_eq(rnl__inflight_drop(&inflight), &jobs[i]);
 	ck_assert_ptr_null(rnl__inflight_drop(&inflight));
@@ -416,7 +416,7 @@ TEST(a_device_that_turns_out_to_write_no_words_gets_events, .loops = 2)
 	rnl__inflight_push(&inflight, &jobs[1]);
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, true), 0);
 	idle();
-	ck_assert(!rnl__inflight_passed(&inflight));
+	ck_assert(!rnl__inflight_reached(&inflight));
 	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
 	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
 	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);

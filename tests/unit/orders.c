@@ -36,7 +36,7 @@ struct work {
 };
 
 static struct {
-	struct rnl__lot lot;
+	struct rnl__idle_set idle_set;
 	struct rnl__park *parks[RNL_WORKERS_MAX];
 	struct rnl__worker worker;
 	struct rnl__tally deferred, delayed;
@@ -74,8 +74,8 @@ static void nothing(void)
 
 static void begin_worker(void)
 {
-	rnl__lot_init(&all.lot, all.parks);
-	rnl__park_init(&all.worker.park, &all.lot, 0);
+	rnl__idle_set_init(&all.idle_set, all.parks);
+	rnl__park_init(&all.worker.park, &all.idle_set, 0);
 	rnl__queue_init(&all.worker.queue, false);
 	all.worker.inflight.marks = all.marks;
 	all.worker.inflight.recorded = all.recorded;
@@ -100,7 +100,7 @@ static void put_and_wake(void)
 static void put_and_wake_one(void)
 {
 	put(0);
-	(void)rnl__lot_wake_one(&all.lot, RNL__ANY_WORKER);
+	(void)rnl__idle_set_wake_one(&all.idle_set, RNL__ANY_WORKER);
 }
 
 static void run_it(struct rnl_job *job)
@@ -142,7 +142,7 @@ TEST(a_job_that_is_put_wakes_its_worker_which_sees_all_of_it, .timeout_s = 60)
 	check(begin_worker, nothing, put_and_wake, sleep_with_work_in_flight);
 }
 
-TEST(a_job_that_is_put_wakes_a_worker_of_the_lot, .timeout_s = 60)
+TEST(a_job_that_is_put_wakes_a_worker_of_the_idle_set, .timeout_s = 60)
 {
 	check(begin_worker, nothing, put_and_wake_one, sleep_idle);
 }

@@ -16,70 +16,71 @@ static uint64_t too_late(void)
 	return rnl__now() + (uint64_t)patience_ns();
 }
 
-/* One test has one lot at a time. */
-static void init_lot(struct rnl__lot *lot)
+/* One test has one idle set at a time. */
+static void init_idle_set(struct rnl__idle_set *idle_set)
 {
 	static struct rnl__park *table[RNL_WORKERS_MAX];
 
-	rnl__lot_init(lot, table);
+	rnl__idle_set_init(idle_set, table);
 }
 
 TEST(nobody_is_woken_who_is_awake, .timeout_s = 60)
 {
-	struct rnl__lot lot;
+	struct rnl__idle_set idle_set;
 	struct rnl__park parks[2];
 
-	init_lot(&lot);
-	rnl__park_init(&parks[0], &lot, 0);
-	rnl__park_init(&parks[1], &lot, RNL_WORKERS_MAX - 1);
-	ck_assert_uint_eq(rnl__lot_nr(&lot), 0);
+	init_idle_set(&idle_set);
+	rnl__park_init(&parks[0], &idle_set, 0);
+	rnl__park_init(&parks[1], &idle_set, RNL_WORKERS_MAX - 1);
+	ck_assert_uint_eq(rnl__idle_set_nr(&idle_set), 0);
 	for (int i = 0; i < 2; i++)
 		ck_assert(!rnl__park_wake(&parks[i]));
-	ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
+	ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
 }
 
 TEST(only_an_idle_worker_is_found_by_who_looks_for_one, .timeout_s = 60)
 {
-	struct rnl__lot lot;
+	struct rnl__idle_set idle_set;
 	struct rnl__park parks[2];
 
-	init_lot(&lot);
+	init_idle_set(&idle_set);
 	for (unsigned i = 0; i < 2; i++)
-		rnl__park_init(&parks[i], &lot, i);
+		rnl__park_init(&parks[i], &idle_set, i);
 	rnl__park_prepare(&parks[0], false);
-	ck_assert(!rnl__lot_idle(&lot));
-	ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
-	ck_assert_int_eq(rnl__lot_claim(&lot, 0, RNL__ANY_WORKER), -1);
+	ck_assert(!rnl__idle_set_any(&idle_set));
+	ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
+	ck_assert_int_eq(rnl__idle_set_claim(&idle_set, 0, RNL__ANY_WORKER), -1);
 	/* A put to its own queue still wakes it. */
 	ck_assert(rnl__park_wake(&parks[0]));
 	rnl__park_prepare(&parks[0], false);
 	rnl__park_prepare(&parks[1], true);
-	ck_assert(rnl__lot_idle(&lot));
-	ck_assert_int_eq(rnl__lot_claim(&lot, 0, RNL__ANY_WORKER), 1);
+	ck_assert(rnl__idle_set_any(&idle_set));
+	ck_assert_int_eq(rnl__idle_set_claim(&idle_set, 0, RNL__ANY_WORKER), 1);
 	/* Claimed once: only the thread that claimed it wakes it. */
-	ck_assert_int_eq(rnl__lot_claim(&lot, 0, RNL__ANY_WORKER), -1);
-	ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
+	ck_assert_int_eq(rnl__idle_set_claim(&idle_set, 0, RNL__ANY_WORKER), -1);
+	ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
 	ck_assert(rnl__park_wake(&parks[1]));
 	ck_assert(!rnl__park_wake(&parks[1]));
 }
 
 TEST(from_prepare_on_one_wake_finds_the_worker, .timeout_s = 60)
 {
-	struct rnl__lot lot;
+	struct rnl__idle_set idle_set;
 	struct rnl__park parks[RNL_WORKERS_MAX];
 
-	init_lot(&lot);
+	init_idle_set(&idle_set);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		rnl__park_init(&parks[i], &lot, i);
+		rnl__park_init(&parks[i], &idle_set, i);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		for (int by_lot = 0; by_lot < 2; by_lot++) {
+		for (int by_idle_set = 0; by_idle_set < 2; by_idle_set++) {
 			rnl__park_prepare(&parks[i], true);
-			ck_assert(atomic_load(&lot.idle[i / 64]) == UINT64_C(1) << i % 64);
-			ck_assert_uint_eq(rnl__lot_nr(&lot), 1);
-			ck_assert(by_lot ? rnl__lot_wake_one(&lot, RNL__ANY_WORKER) : rnl__park_wake(&parks[i]));
-			ck_assert_uint_eq(rnl__lot_nr(&lot), 0);
+			ck_assert(atomic_load(&idle_set.idle[i / 64]) == UINT64_C(1) << i % 64);
+			ck_assert_uint_eq(rnl__idle_set_nr(&idle_set), 1);
+			ck_assert(by_idle_set ? rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER)
+					      : rnl__park_wake(&parks[i]));
+			ck_assert_uint_eq(rnl__idle_set_nr(&idle_set), 0);
 			ck_assert(!rnl__park_wake(&parks[i]));
-			ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
+			ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
 			/* Woken before it slept, so it does not sleep. */
 			rnl__park_sleep(&parks[i], RNL__NEVER);
 		}
@@ -88,15 +89,15 @@ TEST(from_prepare_on_one_wake_finds_the_worker, .timeout_s = 60)
 
 TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
 {
-	struct rnl__lot lot;
+	struct rnl__idle_set idle_set;
 	struct rnl__park park;
 	double start;
 
-	init_lot(&lot);
-	rnl__park_init(&park, &lot, 5);
+	init_idle_set(&idle_set);
+	rnl__park_init(&park, &idle_set, 5);
 	rnl__park_prepare(&park, true);
 	rnl__park_leave(&park);
-	ck_assert_uint_eq(rnl__lot_nr(&lot), 0);
+	ck_assert_uint_eq(rnl__idle_set_nr(&idle_set), 0);
 	ck_assert(!rnl__park_wake(&park));
 
 	for (unsigned ms = 0; ms <= 20; ms += 10) {
@@ -104,9 +105,9 @@ TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
 		start = seconds_now();
 		rnl__park_sleep(&park, in_ms(ms));
 		ck_assert_double_ge(seconds_now() - start, ms * 0.001);
-		ck_assert_uint_eq(rnl__lot_nr(&lot), 0);
+		ck_assert_uint_eq(rnl__idle_set_nr(&idle_set), 0);
 		ck_assert(!rnl__park_wake(&park));
-		ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
+		ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
 	}
 	/* The deadline is over already. */
 	rnl__park_prepare(&park, true);
@@ -114,7 +115,7 @@ TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
 	ck_assert(!rnl__park_wake(&park));
 }
 
-/* ---- a lot --------------------------------------------------------------- */
+/* ---- an idle set --------------------------------------------------------------- */
 
 enum { SLEEPERS = 5 };
 
@@ -136,27 +137,27 @@ static void *sleeper_thread(void *arg)
 	return NULL;
 }
 
-TEST(a_lot_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
+TEST(an_idle_set_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
 {
-	struct rnl__lot lot;
+	struct rnl__idle_set idle_set;
 	struct sleeper sleepers[SLEEPERS], awake;
 
-	init_lot(&lot);
-	rnl__park_init(&awake.park, &lot, 0);
+	init_idle_set(&idle_set);
+	rnl__park_init(&awake.park, &idle_set, 0);
 	for (int round = 0; round < 100; round++) {
 		pthread_t threads[SLEEPERS];
 
 		for (unsigned i = 0; i < SLEEPERS; i++) {
 			sleepers[i].nr_woken = 0;
-			rnl__park_init(&sleepers[i].park, &lot, i * 250 + 3);
+			rnl__park_init(&sleepers[i].park, &idle_set, i * 250 + 3);
 			must(pthread_create(&threads[i], NULL, sleeper_thread, &sleepers[i]));
 		}
-		ck_eventually(rnl__lot_nr(&lot) == SLEEPERS);
+		ck_eventually(rnl__idle_set_nr(&idle_set) == SLEEPERS);
 		for (int nr = 1; nr <= SLEEPERS; nr++) {
 			int woken = 0;
 
-			ck_assert(rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
-			ck_assert_int_eq(rnl__lot_nr(&lot),
+			ck_assert(rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
+			ck_assert_int_eq(rnl__idle_set_nr(&idle_set),
 					 SLEEPERS - nr);
 			for (int i = 0; i < SLEEPERS; i++)
 				woken += sleepers[i].nr_woken;
@@ -166,7 +167,7 @@ TEST(a_lot_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
 					      sleepers[2].nr_woken + sleepers[3].nr_woken +
 					      sleepers[4].nr_woken == nr);
 		}
-		ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
+		ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
 		for (int i = 0; i < SLEEPERS; i++) {
 			pthread_join(threads[i], NULL);
 			ck_assert_int_eq(sleepers[i].nr_woken, 1);
@@ -175,33 +176,33 @@ TEST(a_lot_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
 	}
 }
 
-TEST(each_worker_of_a_large_lot_is_found_and_no_other, .timeout_s = 60)
+TEST(each_worker_of_a_large_idle_set_is_found_and_no_other, .timeout_s = 60)
 {
-	struct rnl__lot lot;
+	struct rnl__idle_set idle_set;
 	struct rnl__park parks[RNL_WORKERS_MAX];
 
-	init_lot(&lot);
+	init_idle_set(&idle_set);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		uint64_t own[RNL__LOT_WORDS] = { 0 }, others[RNL__LOT_WORDS];
+		uint64_t own[RNL__IDLE_SET_WORDS] = { 0 }, others[RNL__IDLE_SET_WORDS];
 
-		rnl__park_init(&parks[i], &lot, i);
+		rnl__park_init(&parks[i], &idle_set, i);
 		own[i / 64] = UINT64_C(1) << i % 64;
-		for (unsigned word = 0; word < RNL__LOT_WORDS; word++)
+		for (unsigned word = 0; word < RNL__IDLE_SET_WORDS; word++)
 			others[word] = ~own[word];
 		rnl__park_prepare(&parks[i], true);
-		ck_assert(rnl__lot_idle(&lot));
-		ck_assert_uint_eq(rnl__lot_nr_free(&lot, own), 1);
-		ck_assert_uint_eq(rnl__lot_nr_free(&lot, others), 0);
-		ck_assert(!rnl__lot_wake_one(&lot, others));
-		ck_assert_int_eq(rnl__lot_claim(&lot, i, others), -1);
-		ck_assert_int_eq(rnl__lot_claim(&lot, i ? i - 1 : 0, own), (int)i);
-		ck_assert(!rnl__lot_idle(&lot));
+		ck_assert(rnl__idle_set_any(&idle_set));
+		ck_assert_uint_eq(rnl__idle_set_nr_free(&idle_set, own), 1);
+		ck_assert_uint_eq(rnl__idle_set_nr_free(&idle_set, others), 0);
+		ck_assert(!rnl__idle_set_wake_one(&idle_set, others));
+		ck_assert_int_eq(rnl__idle_set_claim(&idle_set, i, others), -1);
+		ck_assert_int_eq(rnl__idle_set_claim(&idle_set, i ? i - 1 : 0, own), (int)i);
+		ck_assert(!rnl__idle_set_any(&idle_set));
 		ck_assert(rnl__park_wake(&parks[i]));
 		rnl__park_spins(&parks[i], true);
-		ck_assert_uint_eq(rnl__lot_nr_free(&lot, RNL__ANY_WORKER), 1);
-		ck_assert_int_eq(rnl__lot_claim_spinning(&lot, others), -1);
-		ck_assert_int_eq(rnl__lot_claim_spinning(&lot, own), (int)i);
-		ck_assert_uint_eq(rnl__lot_nr_free(&lot, RNL__ANY_WORKER), 0);
+		ck_assert_uint_eq(rnl__idle_set_nr_free(&idle_set, RNL__ANY_WORKER), 1);
+		ck_assert_int_eq(rnl__idle_set_claim_spinning(&idle_set, others), -1);
+		ck_assert_int_eq(rnl__idle_set_claim_spinning(&idle_set, own), (int)i);
+		ck_assert_uint_eq(rnl__idle_set_nr_free(&idle_set, RNL__ANY_WORKER), 0);
 	}
 }
 
@@ -210,12 +211,12 @@ TEST(each_worker_of_a_large_lot_is_found_and_no_other, .timeout_s = 60)
 enum { WAKERS = 3 };
 
 struct table {
-	struct rnl__lot lot;
+	struct rnl__idle_set idle_set;
 	struct rnl__park park;
 	_Atomic long work;		/* wakers put it */
 	_Atomic long taken;
 	_Atomic bool end;
-	bool through_the_lot;
+	bool through_the_idle_set;
 	_Atomic long nr_woken;
 };
 
@@ -238,12 +239,13 @@ static void *waker_thread(void *arg)
 		}
 		atomic_fetch_add(&t->work, 1);
 		rnl__mb_after_rmw();
-		if (t->through_the_lot ? rnl__lot_wake_one(&t->lot, RNL__ANY_WORKER) : rnl__park_wake(&t->park))
+		if (t->through_the_idle_set ? rnl__idle_set_wake_one(&t->idle_set, RNL__ANY_WORKER)
+					    : rnl__park_wake(&t->park))
 			t->nr_woken++;
 	}
 }
 
-static long play(bool through_the_lot, unsigned index, long nr_rounds)
+static long play(bool through_the_idle_set, unsigned index, long nr_rounds)
 {
 	static struct table t;
 	struct waker wakers[WAKERS];
@@ -252,9 +254,9 @@ static long play(bool through_the_lot, unsigned index, long nr_rounds)
 	bool lost = false;
 
 	memset(&t, 0, sizeof(t));
-	t.through_the_lot = through_the_lot;
-	init_lot(&t.lot);
-	rnl__park_init(&t.park, &t.lot, index);
+	t.through_the_idle_set = through_the_idle_set;
+	init_idle_set(&t.idle_set);
+	rnl__park_init(&t.park, &t.idle_set, index);
 	for (int i = 0; i < WAKERS; i++) {
 		wakers[i] = (struct waker){ &t, i };
 		must(pthread_create(&threads[i], NULL, waker_thread, &wakers[i]));
@@ -279,7 +281,7 @@ static long play(bool through_the_lot, unsigned index, long nr_rounds)
 		pthread_join(threads[i], NULL);
 	ck_assert_msg(!lost, "a wake was lost in round %ld", t.taken);
 	printf("%ld rounds, %d wakers%s: slept %ld times, woken %ld times\n", nr_rounds, WAKERS,
-	       through_the_lot ? " through the lot" : "", slept, t.nr_woken);
+	       through_the_idle_set ? " through the idle set" : "", slept, t.nr_woken);
 	/* A wake returns true only if the worker slept or was about to. */
 	ck_assert_int_le(t.nr_woken, nr_rounds + 1);
 	return slept;

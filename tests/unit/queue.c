@@ -7,7 +7,7 @@
 
 #include "stream/job_flags.h"
 #include "pool/queue.h"
-#include "pool/walk.h"
+#include "pool/scan.h"
 #include "suite.h"
 
 static struct rnl__queue q;
@@ -361,38 +361,38 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 	ck_assert_ptr_eq(rnl__queue_take(&q, 2), &jobs[5]);
 }
 
-/* ---- walks --------------------------------------------------------------- */
+/* ---- scans --------------------------------------------------------------- */
 
-#define MANY 1000		/* more than a walk looks at in one piece */
+#define MANY 1000		/* more than a scan looks at in one piece */
 
 static struct rnl_job many[MANY];
 
-static bool pick_none(struct rnl__walk *walk, const struct rnl_job *job)
+static bool pick_none(struct rnl__scan *scan, const struct rnl_job *job)
 {
-	(void)walk;
+	(void)scan;
 	(void)job;
 	return false;
 }
 
 /* Picks jobs with a number in `key`. */
-static bool pick_marked(struct rnl__walk *walk, const struct rnl_job *job)
+static bool pick_marked(struct rnl__scan *scan, const struct rnl_job *job)
 {
-	(void)walk;
+	(void)scan;
 	return job->key;
 }
 
-/* The jobs that a walk takes off. */
-static struct rnl_job *walk_all(rnl__pick *pick)
+/* The jobs that a scan takes off. */
+static struct rnl_job *scan_all(rnl__pick *pick)
 {
-	struct rnl__walk walk = { .queue = &q, .pick = pick };
+	struct rnl__scan scan = { .queue = &q, .pick = pick };
 
-	while (rnl__walk_on(&walk))
+	while (rnl__scan_on(&scan))
 		;
-	ck_assert(!walk.missed);
-	return walk.picked;
+	ck_assert(!scan.missed);
+	return scan.picked;
 }
 
-TEST(a_walk_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 60)
+TEST(a_scan_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 60)
 {
 	/* Bits of the jobs that are picked, of five. */
 	for (unsigned picks = 0; picks < 32; picks++) {
@@ -403,8 +403,8 @@ TEST(a_walk_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 6
 			jobs[i].key = picks >> i & 1;
 			ck_assert_int_eq(put(&jobs[i], picks & 1), 1);
 		}
-		ck_assert_ptr_null(walk_all(pick_none));
-		picked = walk_all(pick_marked);
+		ck_assert_ptr_null(scan_all(pick_none));
+		picked = scan_all(pick_marked);
 		ck_assert_uint_eq(rnl__queue_length(&q),
 				  5 - (unsigned)__builtin_popcount(picks));
 		ck_assert_int_eq(put(&jobs[5], picks & 1), 1);
@@ -423,7 +423,7 @@ TEST(a_walk_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 6
 	}
 }
 
-TEST(a_walk_looks_at_placed_jobs, .timeout_s = 60)
+TEST(a_scan_looks_at_placed_jobs, .timeout_s = 60)
 {
 	static const uint32_t flags[] = { RNL__JOB_PLACED, RNL__JOB_PLACED | RNL__JOB_FIRST };
 
@@ -433,7 +433,7 @@ TEST(a_walk_looks_at_placed_jobs, .timeout_s = 60)
 			jobs[k].key = k == 1;
 			put_flagged(&jobs[k], flags[i]);
 		}
-		ck_assert_ptr_eq(walk_all(pick_marked), &jobs[1]);
+		ck_assert_ptr_eq(scan_all(pick_marked), &jobs[1]);
 		ck_assert_uint_eq(rnl__queue_length(&q), 2);
 		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
 		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[2]);
@@ -441,9 +441,9 @@ TEST(a_walk_looks_at_placed_jobs, .timeout_s = 60)
 	}
 }
 
-TEST(a_walk_goes_on_where_it_was_while_jobs_are_taken, .timeout_s = 60)
+TEST(a_scan_goes_on_where_it_was_while_jobs_are_taken, .timeout_s = 60)
 {
-	struct rnl__walk walk = { .queue = &q, .pick = pick_marked };
+	struct rnl__scan scan = { .queue = &q, .pick = pick_marked };
 	unsigned taken = 0;
 
 	queue_of(MANY);
@@ -451,10 +451,10 @@ TEST(a_walk_goes_on_where_it_was_while_jobs_are_taken, .timeout_s = 60)
 		many[i].key = i % 10 == 9;
 		ck_assert_int_eq(put(&many[i], false), 1);
 	}
-	/* First fewer jobs are taken than the walk has seen, then more; who took a job may reuse it. */
-	while (rnl__walk_on(&walk)) {
-		/* The walk comes through lanes that are empty before. */
-		for (unsigned i = 0; walk.nr && i < (taken ? 400 : 200); i++) {
+	/* First fewer jobs are taken than the scan has seen, then more; who took a job may reuse it. */
+	while (rnl__scan_on(&scan)) {
+		/* The scan comes through lanes that are empty before. */
+		for (unsigned i = 0; scan.nr && i < (taken ? 400 : 200); i++) {
 			struct rnl_job *job = rnl__queue_take(&q, 0);
 
 			if (!job)
@@ -463,15 +463,15 @@ TEST(a_walk_goes_on_where_it_was_while_jobs_are_taken, .timeout_s = 60)
 			taken++;
 		}
 	}
-	ck_assert(!walk.missed);
-	for (; walk.picked; walk.picked = walk.picked->link)
-		taken += walk.picked->key == 1;
+	ck_assert(!scan.missed);
+	for (; scan.picked; scan.picked = scan.picked->link)
+		taken += scan.picked->key == 1;
 	while (rnl__queue_holds(&q, 0))
 		taken += rnl__queue_take(&q, 0)->key == 0;
 	ck_assert_uint_eq(taken, MANY);
 }
 
-TEST(a_lane_is_done_with_the_jobs_that_a_walk_took, .timeout_s = 60)
+TEST(a_lane_is_done_with_the_jobs_that_a_scan_took, .timeout_s = 60)
 {
 	queue_of(8);
 	for (unsigned i = 0; i < 2; i++) {
@@ -479,7 +479,7 @@ TEST(a_lane_is_done_with_the_jobs_that_a_walk_took, .timeout_s = 60)
 		ck_assert_int_eq(put_keyed(&jobs[i], 0), 0);
 	}
 	rnl__queue_shut_lane(&q, 0);
-	ck_assert_ptr_eq(walk_all(pick_marked), &jobs[1]);
+	ck_assert_ptr_eq(scan_all(pick_marked), &jobs[1]);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
 	rnl__queue_keyed_done(&q, 0);
 	ck_assert(!rnl__queue_lane_done(&q, 0));
@@ -532,7 +532,7 @@ static void *putter_main(void *arg)
 		if (ret != 1)
 			break;
 		item->job.flags = i % 4 == 0 ? RNL__JOB_KEYED : 0;
-		item->job.key = i % 8 > 5;	/* a walk takes it out, if it comes first */
+		item->job.key = i % 8 > 5;	/* a scan takes it out, if it comes first */
 		rnl__queue_put(&q, &item->job);
 		atomic_fetch_add(&nr_put, 1);
 	}
@@ -566,16 +566,16 @@ static void *taker_main(void *arg)
 	return NULL;
 }
 
-static void *walker_main(void *arg)
+static void *scanner_main(void *arg)
 {
 	(void)arg;
 	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
-		struct rnl__walk walk = { .queue = &q, .pick = pick_marked };
+		struct rnl__scan scan = { .queue = &q, .pick = pick_marked };
 		struct rnl_job *job, *next;
 
-		while (rnl__walk_on(&walk))
+		while (rnl__scan_on(&scan))
 			;
-		for (job = walk.picked; job; job = next) {
+		for (job = scan.picked; job; job = next) {
 			next = job->link;
 			rnl_container_of(job, struct item, job)->taken++;
 			atomic_fetch_add(&nr_taken, 1);
@@ -602,7 +602,7 @@ static void many_threads(unsigned nr, bool close_early)
 	}
 	for (uintptr_t i = 0; i < NR_TAKERS; i++)
 		must(pthread_create(&takers[i], NULL, taker_main, (void *)i));
-	must(pthread_create(&walker, NULL, walker_main, NULL));
+	must(pthread_create(&walker, NULL, scanner_main, NULL));
 	if (close_early) {
 		while (atomic_load(&nr_taken) < nr / 4)
 			sched_yield();

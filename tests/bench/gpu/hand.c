@@ -18,7 +18,7 @@
 #define PAUSES 32		/* between two queries, which slow others' launches */
 #define LOOKS 1024		/* then there may be more threads than CPUs */
 
-/* ---- a crew -------------------------------------------------------------- */
+/* ---- a set of crew -------------------------------------------------------------- */
 
 static void *serve_crew(void *arg)
 {

@@ -118,7 +118,7 @@ static void tell_in_callback(struct rnl_job *job)
 {
 	struct request *r = rnl_container_of(job, struct request, job);
 
-	r->told = r->out;
+	r->notified = r->out;
 }
 
 /* Submits its job again, three times. */
@@ -126,13 +126,13 @@ static void again(struct rnl_job *job)
 {
 	struct request *r = rnl_container_of(job, struct request, job);
 
-	if (r->told++ < 3)
+	if (r->notified++ < 3)
 		must(rnl_submit(pool, job), "submit in a callback");
 }
 
 void callbacks(void)
 {
-	static struct request told[JOBS];
+	static struct request notified[JOBS];
 	struct rnl_barrier barrier;
 
 	rnl_barrier_init(&barrier, pool);
@@ -141,17 +141,17 @@ void callbacks(void)
 
 		rnl_job_set_on_done(&r->job, end_in_callback);
 		must(rnl_submit_wait(pool, &r->job, RNL_FOREVER), "submit");
-		memset(&told[i], 0, sizeof(told[i]));
-		told[i].in = i;
-		must(rnl_job_init(&told[i].job, work), "init");
-		rnl_job_set_on_done(&told[i].job, i % 2 ? tell_in_callback : again);
-		rnl_barrier_add(&barrier, &told[i].job);
-		must(rnl_submit_wait(pool, &told[i].job, RNL_FOREVER), "submit");
+		memset(&notified[i], 0, sizeof(notified[i]));
+		notified[i].in = i;
+		must(rnl_job_init(&notified[i].job, work), "init");
+		rnl_job_set_on_done(&notified[i].job, i % 2 ? tell_in_callback : again);
+		rnl_barrier_add(&barrier, &notified[i].job);
+		must(rnl_submit_wait(pool, &notified[i].job, RNL_FOREVER), "submit");
 	}
 	/* A barrier and a drain wait for callbacks, too. */
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER), "barrier");
 	for (unsigned i = 0; i < JOBS; i++)
-		check(told[i].told == (i % 2 ? i + 1 : 4), "told");
+		check(notified[i].notified == (i % 2 ? i + 1 : 4), "told");
 	must(rnl_pool_drain(pool, RNL_FOREVER), "drain");
 }
 
@@ -212,7 +212,7 @@ static void notified(int late)
 {
 	struct request *r[JOBS];
 	struct rnl_barrier all;
-	struct rnl_job told, *reaped;
+	struct rnl_job notified, *reaped;
 	struct rnl_cq *cq;
 
 	must(rnl_cq_create(&cq), "rnl_cq_create");
@@ -224,10 +224,10 @@ static void notified(int late)
 	}
 	for (int i = 0; i < late; i++)
 		nap();
-	must(rnl_job_init(&told, NULL), "init");
-	rnl_job_set_cq(&told, cq);
-	must(rnl_barrier_notify(&all, &told), "rnl_barrier_notify");
-	check(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &told, "notified");
+	must(rnl_job_init(&notified, NULL), "init");
+	rnl_job_set_cq(&notified, cq);
+	must(rnl_barrier_notify(&all, &notified), "rnl_barrier_notify");
+	check(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &notified, "notified");
 	for (unsigned i = 0; i < JOBS; i++)
 		request_end(r[i], "notify");
 	rnl_cq_destroy(cq);
@@ -477,19 +477,19 @@ void delayed(void)
 	}
 }
 
-static unsigned nr_unrun;		/* the keeper's */
+static unsigned nr_unrun;		/* the timer thread's */
 
 static void free_in_callback(struct rnl_job *job)
 {
 	struct request *r = rnl_container_of(job, struct request, job);
 
 	check(job->result == -ECANCELED || job->result == -ETIMEDOUT, "unrun");
-	check(r->in == r->told && rnl_worker().index == -1, "unrun");
+	check(r->in == r->notified && rnl_worker().index == -1, "unrun");
 	nr_unrun++;
 	free(r);
 }
 
-/* Jobs that never run, because all workers are busy: they are told by the keeper, or reaped. */
+/* Jobs that never run, because all workers are busy: they are told by the timer thread, or reaped. */
 void unrun(void)
 {
 	struct rnl_job blockers[WORKERS], *jobs[BATCH];
@@ -509,7 +509,7 @@ void unrun(void)
 	for (unsigned i = 0; i < JOBS; i++) {
 		r = request_new(i, work);
 		if (i % 2) {
-			r->told = i;
+			r->notified = i;
 			rnl_job_set_on_done(&r->job, free_in_callback);
 		} else {
 			rnl_job_set_cq(&r->job, cq);
@@ -517,7 +517,7 @@ void unrun(void)
 		if (i % 4 > 1)
 			rnl_job_set_deadline(&r->job, 1000000);
 		must(rnl_submit_wait(pool, &r->job, RNL_FOREVER), "submit");
-		/* The keeper may have told a late one, whose memory is gone then. */
+		/* The timer thread may have told a late one, whose memory is gone then. */
 		if (i % 4 <= 1)
 			must(rnl_job_cancel(&r->job), "cancel");
 	}

@@ -74,7 +74,7 @@ struct request {
 	struct rnl_job job;
 	struct rnl_job_more more;
 	struct rnl_hold hold;
-	unsigned in, out, told;
+	unsigned in, out, notified;
 	unsigned *shared;		/* what the job adds to, without a lock; or NULL */
 };
 

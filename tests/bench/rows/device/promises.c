@@ -100,7 +100,7 @@ static int copy_fn(struct rnl_job *job)
 	return ret;
 }
 
-static double told_late(struct bench *b)
+static double notified_late(struct bench *b)
 {
 	struct copying copying = { .bench = b };
 	struct rnl_job first, slow[NR_SLOW];
@@ -197,7 +197,7 @@ static void measure(void *arg, unsigned way, double *values)
 	switch (way) {
 	case TOLD:
 		for (unsigned i = 0; i < b->nr; i++)
-			b->late[i] = told_late(b);
+			b->late[i] = notified_late(b);
 		values[0] = most_ms(b);
 		break;
 	case CANCELLED:

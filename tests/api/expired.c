@@ -8,7 +8,7 @@
 
 #include "cq.h"
 #include "full.h"
-#include "keeper.h"
+#include "timer.h"
 #include "record.h"
 #include "seed.h"
 
@@ -71,16 +71,16 @@ static void submit_for(struct rnl_pool *pool, struct rnl_job *job, enum way way,
 TEST(a_waiter_is_told_while_the_workers_are_busy)
 {
 	struct jam jam;
-	struct told told;
+	struct notified notified;
 
 	jam_of(&jam, 2);
 	for_each_way(way, why) {
-		told_of(&told);
-		submit_for(jam.pool, &told.job, way, why);
-		ck_assert_int_eq(result_of(&told.job), why->result);
-		ck_assert_int_eq(told.runs, 0);
+		notified_of(&notified);
+		submit_for(jam.pool, &notified.job, way, why);
+		ck_assert_int_eq(result_of(&notified.job), why->result);
+		ck_assert_int_eq(notified.runs, 0);
 		/* The memory is ours. */
-		memset(&told, 0xff, sizeof(told));
+		memset(&notified, 0xff, sizeof(notified));
 	}
 	jam_end(&jam);
 }
@@ -235,7 +235,7 @@ static void attach(struct rnl_job *job)
 	attached = rnl_thread_attach(job->user);
 }
 
-TEST(a_callback_on_the_keeper_has_no_stream)
+TEST(a_callback_on_the_timer_thread_has_no_stream)
 {
 	struct rnl_job job;
 	struct jam jam;
@@ -378,7 +378,7 @@ enum { SUBMITTERS = 2, RING = 512, EACH = 30000 };
 
 struct entry {
 	struct rnl_job job;
-	_Atomic int runs, told;
+	_Atomic int runs, notified;
 	bool cancelled;
 };
 
@@ -395,9 +395,9 @@ static int run_fn(struct rnl_job *job)
 	return 0;
 }
 
-static void told(struct rnl_job *job)
+static void notified(struct rnl_job *job)
 {
-	rnl_container_of(job, struct entry, job)->told++;
+	rnl_container_of(job, struct entry, job)->notified++;
 }
 
 /* Waits for the last run of an entry, and looks how it ended. */
@@ -407,10 +407,11 @@ static void end_entry(struct submitter *s, struct entry *e)
 
 	if (!e->job.user)
 		return;
-	while (!e->told)
+	while (!e->notified)
 		sched_yield();
 	result = e->job.result;
-	s->bad += e->told != 1 || e->runs != !result || (e->cancelled && result != -ECANCELED) ||
+	s->bad += e->notified != 1 || e->runs != !result ||
+		  (e->cancelled && result != -ECANCELED) ||
 		  (result && result != -ECANCELED && result != -ETIMEDOUT);
 	memset(e, 0, sizeof(*e));
 }
@@ -426,7 +427,7 @@ static int storm(void *arg)
 
 		end_entry(s, e);
 		job_of(&e->job, run_fn, s);
-		must(rnl_job_set_on_done(&e->job, told));
+		must(rnl_job_set_on_done(&e->job, notified));
 		if (r >> 32 & 1)
 			must(rnl_job_set_deadline(&e->job, (int64_t)(r >> 33 & 0xfffff)));
 		must(rnl_job_set_flags(&e->job, (r >> 58) == 1 ? RNL_URGENT : 0));
@@ -484,9 +485,9 @@ TEST(each_job_ends_once_as_it_was_said_beside_steals_resizes_drains_and_a_close,
 	}
 }
 
-/* ---- what the keeper does first ------------------------------------------ */
+/* ---- what the timer thread does first ------------------------------------------ */
 
-/* Cancels a queued job when the keeper has nothing to do. Return: how long it took to be told. */
+/* Cancels a queued job when the timer thread has nothing to do. Return: how long it took to be told. */
 static int64_t cancel_took(struct rnl_pool *pool)
 {
 	struct rnl_job job;
@@ -500,8 +501,8 @@ static int64_t cancel_took(struct rnl_pool *pool)
 	return rnl_clock() - begin;
 }
 
-/* Once is enough: on a busy machine the keeper gets no CPU for a while. */
-TEST(the_keeper_does_not_rest_before_it_sees_a_cancelled_job)
+/* Once is enough: on a busy machine the timer thread gets no CPU for a while. */
+TEST(the_timer_thread_does_not_rest_before_it_sees_a_cancelled_job)
 {
 	struct jam jam;
 
@@ -520,14 +521,14 @@ static void note_queued(struct rnl_job *job)
 }
 
 /*
- * The keeper has just searched when it comes to the delayed jobs, and rests 2 ms between two searches:
+ * The timer thread has just searched when it comes to the delayed jobs, and rests 2 ms between two searches:
  * they are so many that half of them take longer. On a busy machine it may search first.
  */
 TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 120, .loops = 3,
      .not_simulated = "it is long")
 {
 	const unsigned nr = 200000;
-	struct gate keeper = GATE_INIT;
+	struct gate timer = GATE_INIT;
 	struct rnl_job blocker, job, *delayed = calloc(nr, sizeof(*delayed));
 	struct jam jam;
 	bool all_delayed;
@@ -535,7 +536,7 @@ TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 1
 
 	noted_then = false;
 	jam_of(&jam, 1);
-	hold_keeper(jam.pool, &keeper, &blocker);
+	hold_timer(jam.pool, &timer, &blocker);
 	at = rnl_clock() + (int64_t)(400 * MS * test_scale());
 	for (unsigned i = 0; i < nr; i++) {
 		job_of(&delayed[i], noop_fn, NULL);
@@ -547,7 +548,7 @@ TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 1
 	must(rnl_job_set_on_done(&job, note_queued));
 	must(rnl_submit(jam.pool, &job));
 	must(rnl_job_cancel(&job));
-	gate_open(&keeper);
+	gate_open(&timer);
 	ck_assert_int_eq(result_of(&job), -ECANCELED);
 	ck_eventually(noted_then);
 	if (all_delayed)

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* The bell: a thread that listens before it is rung wakes, every time. */
-#include "sys/bell.h"
+/* The eventcount: a thread that listens before it is rung wakes, every time. */
+#include "sys/eventcount.h"
 #include "sys/clock.h"
 #include "await.h"
 
-static struct rnl__bell bell;
+static struct rnl__eventcount eventcount;
 
 TEST(a_ring_before_the_wait_is_heard, .timeout_s = 60)
 {
-	uint32_t listened = rnl__bell_listen(&bell);
+	uint32_t listened = rnl__eventcount_prepare(&eventcount);
 
-	ck_assert(rnl__bell_has_listeners(&bell));
+	ck_assert(rnl__eventcount_has_waiters(&eventcount));
 	rnl__full_barrier();
-	rnl__bell_ring(&bell);
-	ck_assert(!rnl__bell_has_listeners(&bell));
+	rnl__eventcount_wake(&eventcount);
+	ck_assert(!rnl__eventcount_has_waiters(&eventcount));
 	/* A lost ring would leave the thread asleep for ever. */
-	ck_assert_int_eq(rnl__bell_wait(&bell, listened, RNL__NEVER), 0);
+	ck_assert_int_eq(rnl__eventcount_wait(&eventcount, listened, RNL__NEVER), 0);
 }
 
 TEST(a_ring_that_nobody_listens_to_changes_nothing, .timeout_s = 60)
 {
-	uint32_t before = bell.word, listened;
+	uint32_t before = eventcount.word, listened;
 	uint64_t deadline;
 
 	for (unsigned i = 0; i < 100; i++)
-		rnl__bell_ring(&bell);
-	ck_assert_uint_eq(bell.word, before);
-	listened = rnl__bell_listen(&bell);
+		rnl__eventcount_wake(&eventcount);
+	ck_assert_uint_eq(eventcount.word, before);
+	listened = rnl__eventcount_prepare(&eventcount);
 	deadline = rnl__deadline(MS);
 	/* A wait may end for no reason, and not for ever. */
-	ck_eventually(rnl__bell_wait(&bell, listened, deadline) == -ETIMEDOUT);
+	ck_eventually(rnl__eventcount_wait(&eventcount, listened, deadline) == -ETIMEDOUT);
 }
 
 /* ---- threads that wait for a number to rise ------------------------------ */
@@ -42,12 +42,13 @@ static void *listener_main(void *arg)
 	unsigned *seen = arg;
 
 	while (*seen < ROUNDS) {
-		uint32_t listened = rnl__bell_listen(&bell);
+		uint32_t listened = rnl__eventcount_prepare(&eventcount);
 		unsigned now = atomic_load_explicit(&risen, memory_order_acquire);
 
 		if (now == *seen) {
-			if (rnl__bell_wait(&bell, listened, rnl__deadline(patience_ns())))
-				return NULL;	/* lost */
+			if (rnl__eventcount_wait(&eventcount, listened,
+						 rnl__deadline(patience_ns())))
+				return NULL; /* lost */
 			continue;
 		}
 		*seen = now;
@@ -66,7 +67,7 @@ TEST(no_listener_sleeps_through_a_rise, .timeout_s = 60)
 	for (unsigned i = 1; i <= ROUNDS; i++) {
 		atomic_store_explicit(&risen, i, memory_order_release);
 		rnl__full_barrier();
-		rnl__bell_ring(&bell);
+		rnl__eventcount_wake(&eventcount);
 		/* Now and then all threads may fall asleep. */
 		if (i % 64 == 0)
 			usleep(i % 128 ? 50 : 1);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a walk through a lane beside puts and takes: cds_wfcq_enqueue() and
- * __cds_wfcq_dequeue_nonblocking() of liburcu, rnl__lane_remove(), walk_lane(), rnl__walk_on() and
- * rnl__queue_expect() of src/pool/lane.h and walk.c, search_queue() of src/worker/keep.c, and what
- * rnl__choose_put() tells the keeper.
+ * Model of a scan through a lane beside puts and takes: cds_wfcq_enqueue() and
+ * __cds_wfcq_dequeue_nonblocking() of liburcu, rnl__lane_remove(), scan_lane(), rnl__scan_on() and
+ * rnl__queue_expect() of src/pool/lane.h and scan.c, search_queue() of src/worker/timer_thread.c, and what
+ * rnl__choose_put() tells the timer thread.
  *
- * Two threads put three jobs. A taker takes jobs from the head, and a walker takes some out of the
- * middle, any of them. It walks in pieces of any length, and between two of them the taker goes on.
- * The last job has a deadline: its submitter sets `due` behind the put. The walker forgets `due`
+ * Two threads put three jobs. A taker takes jobs from the head, and a scanner takes some out of the
+ * middle, any of them. It scans in pieces of any length, and between two of them the taker goes on.
+ * The last job has a deadline: its submitter sets `due` behind the put. The scanner forgets `due`
  * before it begins, and sets it for a job that stays, or when a put that is half done hid the rest.
  *
  * Left out: store buffers, all exchanges are full barriers; lanes that are held for long; that a
  * taker also tries when the first job is half put, and finds nothing.
  *
- * Asserted: a job is taken or removed once; nobody touches a job that has gone; after a walk
+ * Asserted: a job is taken or removed once; nobody touches a job that has gone; after a scan
  * `due` is set, if the job with the deadline was put and stays, unless the taker has it. A job that is lost is an invalid
  * end state.
  *
- * Broken: BREAK_BUSY the walker does not exclude the taker; BREAK_COUNT it goes on behind a job
+ * Broken: BREAK_BUSY the scanner does not exclude the taker; BREAK_COUNT it goes on behind a job
  * without a look whether the job is still there; BREAK_NULL the link is not cut before the tail
  * goes back; BREAK_CUT it is cut after that; BREAK_TAIL the tail goes back without an exchange;
- * BREAK_FORGET `due` is forgotten after the walk; BREAK_MISSED a job that a put hid is forgotten.
+ * BREAK_FORGET `due` is forgotten after the scan; BREAK_MISSED a job that a put hid is forgotten.
  */
 #define NJ 3
 #define HEAD NJ
@@ -32,7 +32,7 @@ byte tail = HEAD;
 bool busy, due, was_put;
 byte taken;
 bool gone[4];
-byte picks;				/* bits of jobs that the walker takes out */
+byte picks;				/* bits of jobs that the scanner takes out */
 
 #define all_gone (gone[0] && gone[1] && gone[2])
 
@@ -125,7 +125,7 @@ proctype walker()
 	byte n, m, at, nr, seen, passes;
 	bool last, stays, over;
 
-next_walk:
+next_scan:
 	at = HEAD;
 	nr = 0;
 	over = false;
@@ -147,12 +147,12 @@ next_walk:
 		fi;
 #endif
 #ifndef BREAK_COUNT
-		if						/* walk_from() */
+		if						/* scan_from() */
 		:: nr > taken - seen -> nr = nr - (taken - seen)
 		:: else -> nr = 0; at = HEAD
 		fi;
 #endif
-		do						/* walk_lane() */
+		do						/* scan_lane() */
 		:: break					/* the end of a piece */
 		:: n = next[at];
 			assert(!gone[at]);
@@ -190,7 +190,7 @@ next_walk:
 		passes++
 	};
 	if
-	:: passes < 2 -> goto next_walk
+	:: passes < 2 -> goto next_scan
 	:: else
 	fi;
 end:	skip

@@ -20,8 +20,8 @@
  *			enter	look	stay	wait	leave	wake
  *	any two		-	-	-	-	-	-	one mutex; a waiter is its thread's
  */
-#ifndef RNL_LINE_H
-#define RNL_LINE_H
+#ifndef RNL_WAITQ_H
+#define RNL_WAITQ_H
 
 #include <pthread.h>
 #include <stdint.h>
@@ -42,10 +42,10 @@ struct rnl__waiter {
 	unsigned found;		/* what it lacks, as its last try has found */
 	unsigned before;	/* what those before it lacked, as it last looked */
 	unsigned lacks;		/* as others see it; under the lock */
-	_Atomic uint32_t rung;	/* it is to try again */
+	_Atomic uint32_t woken;	/* it is to try again */
 };
 
-struct rnl__line {
+struct rnl__waitq {
 	pthread_mutex_t lock;
 	struct rnl__waiter *first, **last;
 	unsigned nr_lacking[RNL__LACKS_OTHER + 1]; /* by what they lack */
@@ -53,31 +53,31 @@ struct rnl__line {
 	_Atomic uint32_t nr;
 };
 
-void rnl__line_init(struct rnl__line *line);
+void rnl__waitq_init(struct rnl__waitq *q);
 
 /* What a submit that comes now has to leave to others. */
-static inline unsigned rnl__line_lacks(struct rnl__line *line)
+static inline unsigned rnl__waitq_lacks(struct rnl__waitq *q)
 {
 	/* relaxed: a submit that is concurrent with an enter or a leave may see either state */
-	return atomic_load_explicit(&line->lacks, memory_order_relaxed);
+	return atomic_load_explicit(&q->lacks, memory_order_relaxed);
 }
 
 /* Puts the calling thread's waiter at the end. */
-void rnl__line_enter(struct rnl__line *line, struct rnl__waiter *w);
+void rnl__waitq_enter(struct rnl__waitq *q, struct rnl__waiter *w);
 
 /* A try begins: what makes space from here on ends the next wait. */
-void rnl__line_look(struct rnl__line *line, struct rnl__waiter *w);
+void rnl__waitq_look(struct rnl__waitq *q, struct rnl__waiter *w);
 
 /* The try has found that it lacks something: others see it from now on. */
-void rnl__line_stay(struct rnl_pool *pool, struct rnl__waiter *w);
+void rnl__waitq_stay(struct rnl_pool *pool, struct rnl__waiter *w);
 
 /* 0, perhaps for no reason, or -ETIMEDOUT. */
-int rnl__line_wait(struct rnl__waiter *w, uint64_t deadline);
+int rnl__waitq_wait(struct rnl__waiter *w, uint64_t deadline);
 
 /* Takes the waiter out, and wakes those that had to wait for it. */
-void rnl__line_leave(struct rnl_pool *pool, struct rnl__waiter *w);
+void rnl__waitq_leave(struct rnl_pool *pool, struct rnl__waiter *w);
 
 /* Space was made, or the pool was closed.  A full barrier stands before the call. */
-void rnl__line_wake_some(struct rnl_pool *pool);
+void rnl__waitq_wake_some(struct rnl_pool *pool);
 
 #endif

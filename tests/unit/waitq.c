@@ -2,7 +2,7 @@
 /* The line of submits that wait: who is woken, and what others leave to those in it. */
 #include "suite.h"
 
-#include "pool/line.h"
+#include "pool/waitq.h"
 #include "pool/pool.h"
 
 enum { NR = 5, MAX = 4, PLACE = RNL__LACKS_PLACE, CHAIN = RNL__LACKS_CHAIN, OTHER = RNL__LACKS_OTHER };
@@ -16,10 +16,10 @@ static void line_of(const unsigned lacks[NR])
 	pool.max_queued = MAX;
 	rnl__tally_init(&pool.outside[RNL__DEFERRED], MAX);
 	rnl__tally_init(&pool.outside[RNL__CHAINED], MAX);
-	rnl__line_init(&pool.line);
+	rnl__waitq_init(&pool.waitq);
 	for (int i = 0; i < NR; i++) {
 		in_line[i] = (struct rnl__waiter){ .found = lacks[i], .nr_behind = 1 };
-		rnl__line_enter(&pool.line, &in_line[i]);
+		rnl__waitq_enter(&pool.waitq, &in_line[i]);
 	}
 }
 
@@ -29,13 +29,13 @@ static unsigned woken(void)
 	unsigned bits = 0;
 
 	for (int i = 0; i < NR; i++)
-		bits |= (unsigned)atomic_exchange(&in_line[i].rung, 0) << i;
+		bits |= (unsigned)atomic_exchange(&in_line[i].woken, 0) << i;
 	return bits;
 }
 
 static unsigned woken_by_space(void)
 {
-	rnl__line_wake(&pool);
+	rnl__waitq_wake(&pool);
 	return woken();
 }
 
@@ -44,11 +44,11 @@ TEST(space_wakes_the_first_thread_that_lacks_it)
 	line_of((const unsigned[]){ PLACE, PLACE, PLACE, PLACE, PLACE });
 	for (unsigned i = 0; i < NR; i++) {
 		ck_assert_uint_eq(woken_by_space(), 1u << i);
-		rnl__line_leave(&pool, &in_line[i]);
+		rnl__waitq_leave(&pool, &in_line[i]);
 		/* There may be more space. */
 		ck_assert_uint_eq(woken(), i + 1 < NR ? 2u << i : 0);
 	}
-	ck_assert_uint_eq(rnl__line_lacks(&pool.line), 0);
+	ck_assert_uint_eq(rnl__waitq_lacks(&pool.waitq), 0);
 }
 
 TEST(each_kind_of_space_has_an_order_of_its_own, .loops = 2)
@@ -78,14 +78,14 @@ TEST(a_thread_leaves_to_those_before_it_what_they_lack)
 	static const unsigned before[NR] = { 0, CHAIN, CHAIN, CHAIN | PLACE, CHAIN | PLACE };
 
 	line_of((const unsigned[]){ CHAIN, OTHER, PLACE, OTHER, CHAIN });
-	ck_assert_uint_eq(rnl__line_lacks(&pool.line), CHAIN | PLACE);
+	ck_assert_uint_eq(rnl__waitq_lacks(&pool.waitq), CHAIN | PLACE);
 	for (int i = 0; i < NR; i++) {
-		rnl__line_look(&pool.line, &in_line[i]);
+		rnl__waitq_look(&pool.waitq, &in_line[i]);
 		ck_assert_uint_eq(in_line[i].before, before[i]);
 	}
-	rnl__line_leave(&pool, &in_line[2]);
-	ck_assert_uint_eq(rnl__line_lacks(&pool.line), CHAIN);
-	rnl__line_look(&pool.line, &in_line[3]);
+	rnl__waitq_leave(&pool, &in_line[2]);
+	ck_assert_uint_eq(rnl__waitq_lacks(&pool.waitq), CHAIN);
+	rnl__waitq_look(&pool.waitq, &in_line[3]);
 	ck_assert_uint_eq(in_line[3].before, CHAIN);
 }
 
@@ -93,14 +93,14 @@ TEST(a_thread_that_lacks_something_else_now_lets_the_next_one_try)
 {
 	line_of((const unsigned[]){ CHAIN, CHAIN, CHAIN, PLACE, CHAIN });
 	in_line[0].found = PLACE;
-	rnl__line_stay(&pool, &in_line[0]);
+	rnl__waitq_stay(&pool, &in_line[0]);
 	/* It has just tried, and a place is not what was made. */
 	ck_assert_uint_eq(woken() & ~1u, 2);
 	ck_assert_uint_eq(woken_by_space(), 1 | 2);
 	/* The last one goes first: the end of the line is right, too. */
-	rnl__line_leave(&pool, &in_line[4]);
-	rnl__line_enter(&pool.line, &in_line[4]);
-	rnl__line_look(&pool.line, &in_line[4]);
+	rnl__waitq_leave(&pool, &in_line[4]);
+	rnl__waitq_enter(&pool.waitq, &in_line[4]);
+	rnl__waitq_look(&pool.waitq, &in_line[4]);
 	ck_assert_uint_eq(in_line[4].before, CHAIN | PLACE);
 }
 
@@ -108,9 +108,9 @@ TEST(nobody_in_line_costs_others_nothing)
 {
 	line_of((const unsigned[]){ CHAIN, CHAIN, CHAIN, PLACE, CHAIN });
 	for (int i = 0; i < NR; i++)
-		rnl__line_leave(&pool, &in_line[i]);
-	ck_assert_uint_eq(rnl__peek(&pool.line.nr), 0);
-	ck_assert_ptr_null(pool.line.first);
+		rnl__waitq_leave(&pool, &in_line[i]);
+	ck_assert_uint_eq(rnl__peek(&pool.waitq.nr), 0);
+	ck_assert_ptr_null(pool.waitq.first);
 	(void)woken();
 	ck_assert_uint_eq(woken_by_space(), 0);
 }

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Candidates: the workers that a job may go to.
+ *
+ * DESIGN
+ *	An urgent job has the urgent workers, if there are any; any other job has the staff.  In a pool
+ *	of several devices worker i has device i % n, so any n workers in a row have all of them: a
+ *	placed job has every n-th worker, those of its device.
+ *	A key has a device, and there a worker.
+ *	All of it is inlined: each submit goes through it.
+ */
+#ifndef RNL_CANDIDATES_H
+#define RNL_CANDIDATES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "pool/park.h"
+#include "pool/pool.h"
+#include "stream/job_flags.h"
+
+struct rnl__candidates {
+	struct rnl__idle_set *idle_set;
+	unsigned first, nr;
+	unsigned step;			/* from one of them to the next */
+	const uint64_t *among;		/* a bit of each, and of others on their devices */
+	bool mixed;			/* they have several devices */
+};
+
+/* All urgent workers, or the staff. */
+static inline struct rnl__candidates rnl__candidates_all(struct rnl_pool *pool,
+							 struct rnl__staff staff, bool urgent)
+{
+	const bool mixed = pool->devices.nr > 1;
+
+	if (urgent && pool->nr_urgent)
+		return (struct rnl__candidates){ &pool->urgent_idle_set, 0, pool->nr_urgent, 1,
+						 RNL__ANY_WORKER, mixed };
+	return (struct rnl__candidates){ &pool->idle_set, pool->nr_urgent, staff.nr, 1,
+					 RNL__ANY_WORKER, mixed };
+}
+
+/* Those of mixed candidates that have one device. */
+static inline struct rnl__candidates rnl__candidates_on(const struct rnl_pool *pool,
+							struct rnl__candidates from,
+							unsigned device)
+{
+	const unsigned nr = pool->devices.nr, skip = (device + nr - from.first % nr) % nr;
+
+	return (struct rnl__candidates){
+		.idle_set = from.idle_set, .first = from.first + skip,
+		.nr = (from.nr - skip + nr - 1) / nr, .step = nr, .among = pool->of_device[device],
+	};
+}
+
+/* Those of a job. */
+static inline struct rnl__candidates rnl__candidates_of(struct rnl_pool *pool,
+							struct rnl__staff staff,
+							const struct rnl_job *job)
+{
+	const bool urgent = job->flags & RNL__JOB_URGENT && !(job->flags & RNL__JOB_KEYED);
+	struct rnl__candidates from = rnl__candidates_all(pool, staff, urgent);
+
+	if (from.mixed && job->flags & RNL__JOB_PLACED)
+		return rnl__candidates_on(pool, from, rnl__job_device(job));
+	return from;
+}
+
+/* The worker at a place of the candidates. */
+static inline unsigned rnl__candidates_worker(const struct rnl__candidates *from, unsigned place)
+{
+	return from->first + place * from->step;
+}
+
+/* A hash whose bits all depend on all of the key's (MurmurHash3's finalizer). */
+static inline uint64_t rnl__candidates_bits(uint64_t key)
+{
+	key = (key ^ key >> 33) * 0xff51afd7ed558ccdu;
+	key = (key ^ key >> 33) * 0xc4ceb9fe1a85ec53u;
+	return key ^ key >> 33;
+}
+
+/*
+ * The device of a key, by rendezvous hashing (Thaler, Ravishankar 1998): so it is the same in pools
+ * that have the device, and a key changes its device only if that goes, or a new one wins it.
+ */
+static inline unsigned rnl__candidates_key_device(const struct rnl_pool *pool, uint64_t key)
+{
+	uint64_t highest = 0;
+	unsigned best = 0;
+
+	for (unsigned i = 0; i < pool->devices.nr; i++) {
+		const uint64_t ordinal = (uint64_t)pool->devices.list[i]->info.ordinal;
+		const uint64_t weight = rnl__candidates_bits(key ^ rnl__candidates_bits(ordinal + 1));
+
+		if (weight >= highest) {
+			highest = weight;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* The worker of a key. */
+static inline unsigned rnl__candidates_keyed(const struct rnl_pool *pool,
+					     struct rnl__candidates from, uint64_t key)
+{
+	/* RNL_KEY_WORKER() */
+	if (UINT64_MAX - key < RNL_WORKERS_MAX)
+		return rnl__candidates_worker(&from, (unsigned)(UINT64_MAX - key) % from.nr);
+	if (from.mixed)
+		from = rnl__candidates_on(pool, from, rnl__candidates_key_device(pool, key));
+	/* Fibonacci hashing (Knuth, TAOCP 6.4): neighbouring keys spread. */
+	return rnl__candidates_worker(&from, (unsigned)((key * 0x9e3779b97f4a7c15u) >> 32) % from.nr);
+}
+
+#endif
