@@ -126,7 +126,10 @@ completions := $(datadir)/bash-completion/completions
 # For each function, "its-page.3 function.3": what `man function` is to find.
 man3_links = awk '/^@(function|macro|type) / { p = FILENAME; gsub(/.*\/|\.in$$/, "", p); \
 	for (i = 2; i <= NF; i++) if ($$i ".3" != p) print p, $$i ".3" }' $(srcdir)/docs/man/*.3.in
-DOCS := CHANGELOG LICENSE docs/tutorial.md docs/embedding.md docs/patterns.md
+blank := $(subst ,, )
+PAGES := embedding guide patterns tutorial
+# Links to what is not installed become text.
+installed_links = sed -E 's/\]\((https?:|\#|($(subst $(blank),|,$(PAGES)))\.md)/]\n\1/g; s/\[([^]]*)\]\([^)]*\)/\1/g; s/\]\n/](/g'
 install: lib tool man runnel.pc
 	install -d $(foreach d,$(bindir) $(foreach n,1 3 7,$(mandir)/man$n) $(completions) $(docdir) $(libdir)/pkgconfig $(includedir)/runnel,"$(DESTDIR)$d")
 	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h "$(DESTDIR)$(includedir)/$$h" || exit; done
@@ -135,14 +138,16 @@ install: lib tool man runnel.pc
 	$(foreach n,3 7,install -m 644 $(patsubst %,docs/man/%,$(filter %.$n,$(MANUALS))) "$(DESTDIR)$(mandir)/man$n" &&) :
 	$(man3_links) | while read -r page name; do ln -sf $$page "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
 	install -m 644 $(srcdir)/src/tool/completion.bash "$(DESTDIR)$(completions)/runnel"
-	install -m 644 $(DOCS:%=$(srcdir)/%) "$(DESTDIR)$(docdir)"
+	install -m 644 $(srcdir)/CHANGELOG $(srcdir)/LICENSE "$(DESTDIR)$(docdir)"
+	for p in $(PAGES); do $(installed_links) $(srcdir)/docs/$$p.md >"$(DESTDIR)$(docdir)/$$p.md" && \
+	  chmod 644 "$(DESTDIR)$(docdir)/$$p.md" || exit; done
 	install -m 644 librunnel.a "$(DESTDIR)$(libdir)"
 	install -m 755 $(SO) "$(DESTDIR)$(libdir)"
 	ln -sf $(SO) "$(DESTDIR)$(libdir)/$(SONAME)"
 	ln -sf $(SONAME) "$(DESTDIR)$(libdir)/librunnel.so"
 	install -m 644 runnel.pc "$(DESTDIR)$(libdir)/pkgconfig"
 uninstall:
-	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(addprefix $(docdir)/,$(notdir $(DOCS))),"$(DESTDIR)$f")
+	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(addprefix $(docdir)/,CHANGELOG LICENSE $(PAGES:%=%.md)),"$(DESTDIR)$f")
 	rm -f $(foreach p,$(MANUALS),"$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $p))/$p")
 	$(man3_links) | while read -r page name; do rm -f "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
 	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,"$(DESTDIR)$(libdir)/$f")
@@ -153,6 +158,7 @@ config.mk config.h runnel.pc: %: %.in config.status ; ./config.status $@ && touc
 config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
+figures: ; python3 -B $(srcdir)/docs/figures.py $(GPU) $(HOST)
 dist: ; sh $(srcdir)/dist.sh runnel-$(VERSION)
 
 rooms := $(patsubst $(srcdir)/%/,%,$(wildcard $(srcdir)/src/*/))
@@ -166,7 +172,7 @@ distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc runnel-*.tar.gz
 	! test -L sources || rm sources
 	! test -L Makefile || { rm -f Makefile && rmdir -p $(objdirs) docs/man 2>/dev/null || :; }
-.PHONY: all lib tool man dist install uninstall autoconf clean distclean
+.PHONY: all lib tool man dist figures install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,$(objdirs) $(fuzz_dirs) $(wheel_dirs),$d/*.d))
 endif
 
@@ -186,6 +192,8 @@ make coverage     which lines and branches of src/ the tests reach (docs/coverag
 make bench        what an empty job costs, beside other systems' pools; BENCH='--list'
 make bench-gpu    runnel beside hand-written code on a GPU; BENCH='--rows=jobs,chunks --runs=3'
 make benches      builds both programs
+make figures      the tables of README.md and docs/measurements.md; GPU=FILE HOST=FILE: of what
+                  BENCH=--json=FILE of the two wrote
 make bench-python what jobs of Python cost, and its examples beside others' ways; BENCH='--device=cuda --runs=5'
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20

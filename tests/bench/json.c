@@ -59,16 +59,20 @@ static json_t *line_of(const struct bench_line *line)
 static json_t *all_of(const struct bench_options *opt, double load, json_t *lines)
 {
 	const uint32_t v = rnl_version();
+	const time_t now = time(NULL);
 	struct utsname name;
-	char version[16];
+	char version[16], date[16];
+	struct tm day;
 
 	snprintf(version, sizeof(version), "%u.%u.%u", v >> 16 & 255, v >> 8 & 255, v & 255);
+	strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &day));
 	uname(&name);
-	return json_pack("{s:i, s:s, s:{s:s, s:s, s:I, s:f}, s:s, s:s, s:i, s:b, s:o}", "version",
-			 2, "runnel", version, "machine", "machine", name.machine, "kernel",
-			 name.release, "cpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "load",
-			 load, "device", opt->info.name, "device_name", opt->device, "runs",
-			 (int)opt->runs, "quick", opt->quick, "lines", lines);
+	return json_pack("{s:i, s:s, s:s, s:{s:s, s:s, s:I, s:f}, s:s, s:s, s:i, s:b, s:o}",
+			 "version", 2, "runnel", version, "date", date, "machine", "machine",
+			 name.machine, "kernel", name.release, "cpus",
+			 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "load", load, "device",
+			 opt->info.name, "device_name", opt->device, "runs", (int)opt->runs,
+			 "quick", opt->quick, "lines", lines);
 }
 
 bool bench_json(const struct bench_options *opt, double load, struct bench_line *const *lines,

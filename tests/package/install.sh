@@ -27,9 +27,21 @@ done
 ends 'man finds each function'
 check 'the completion' cmp "$srcdir/src/tool/completion.bash" \
 	"$(find "$dir/root" -path '*/bash-completion/completions/runnel')"
-for file in CHANGELOG LICENSE docs/tutorial.md docs/embedding.md docs/patterns.md; do
-	check "$file" cmp "$srcdir/$file" "$(find "$dir/root" -path "*/doc/runnel/${file#docs/}")"
+docs=$(find "$dir/root" -path '*/doc/runnel')
+for file in CHANGELOG LICENSE; do
+	check "$file" cmp "$srcdir/$file" "$docs/$file"
 done
+# The pages are those of the sources, but for links to what is not installed: these are text.
+for page in embedding guide patterns tutorial; do
+	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/docs/$page.md" >"$dir/out"
+	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/$page.md" | cmp -s "$dir/out" - || complain "$page.md differs"
+done
+sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | sort -u >"$dir/links"
+[ -s "$dir/links" ] || complain 'the pages have no links'
+while read -r link; do
+	[ -e "$docs/$link" ] || complain "a page has a dead link: $link"
+done <"$dir/links"
+ends 'the pages, and their links'
 check 'the version' [ "$(pkg --modversion runnel)" = "$VERSION" ]
 
 # ---- the headers: those of the sources, all of them; tests/package/headers.sh compiles them --------

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# docs/tutorial.md: each program there compiles as it stands, without a warning, runs, and prints what
+# README.md and docs/tutorial.md: each program there compiles as it stands, without a warning, runs, and prints what
 # it should; the C++ one by both compilers, the Python one beside the package.
 . "$(dirname "$0")/../lib/harness.sh"
 sanitize=${sanitizer:+-fsanitize=$sanitizer}
 # A block's first line is a comment with the name of its file.
 awk -v dir="$dir" '/^```(c|cpp|python)$/ { begins = 1; next } /^```$/ { file = ""; next }
-	begins { file = $2; sub(/:$/, "", file); file = dir "/" file; begins = 0 } file { print > file }' "$srcdir/docs/tutorial.md"
+	begins { file = $2; sub(/:$/, "", file); file = file ~ /^[a-z_]+\.[a-z]+$/ ? dir "/" file : ""; begins = 0 }
+	file { print > file }' "$srcdir/README.md" "$srcdir/docs/tutorial.md"
 compiles() {	# compiles COMPILER FLAG ... FILE LIBRARY ...: to $dir/app
 	rm -f "$dir/app"
 	"$@" -Wall -Wextra -Werror $sanitize -I"$srcdir/include" -I"$dir" -pthread -L. -lrunnel \

@@ -4,7 +4,8 @@
 # copy one text is changed, and the rule must report it.
 . "$(dirname "$0")/../lib/harness.sh"
 srcdir=$(cd "$srcdir" && pwd) root=$srcdir copy=$dir/copy
-mkdir "$copy" && (cd "$srcdir" && tar -c --exclude='*.o' README.md runnel.pc.in debian/control docs include tests/model) |
+mkdir "$copy" && (cd "$srcdir" && tar -c --exclude='*.o' --exclude=build'*' \
+	$(git ls-files '*.md' 2>/dev/null || find . -name '*.md') runnel.pc.in debian/control docs include tests/model src examples) |
 	tar -x -C "$copy" || exit 1
 
 # ---- the rules: each prints what breaks it -----------------------------------------
@@ -44,16 +45,20 @@ model_undescribed() {
 	sed -nE 's/.* ([A-Z]{3}[A-Z0-9]*)$/\1/p' "$dir/described" | sort -u | comm -13 "$dir/variants" - |
 		sed 's/^/tests\/model does not have: /'
 }
-# Figures of README's table are those of the table that holds now.
-figure_unmeasured() {
-	sed -n '/^| H200, `make bench-gpu`/,/^$/p' "$root/docs/measurements.md" >"$dir/measured"
-	sed -n '/^## Beside hand-written code/,/^## P/p' "$root/README.md" | awk -F '|' '/^\| [a-z0-9]/ { print $3 $4 }' |
-		grep -oE '[0-9]+(\.[0-9]+)?' | sort -u >"$dir/figures"
-	[ "$(wc -l <"$dir/figures")" -ge 10 ] || echo 'README.md has no table of figures'
-	while read -r figure; do
-		grep -qE "(^|[^0-9.])$(echo "$figure" | sed 's/\./\\./')([^0-9.]|\$)" "$dir/measured" ||
-			echo "docs/measurements.md does not have README's $figure"
-	done <"$dir/figures"
+# The tables of figures are those that docs/figures.json gives.
+figure_unmeasured() { FIGURES_TOP=$root python3 -B "$srcdir/docs/figures.py" --check 2>&1; }
+# A link to a file of the tree, or to a heading, leads there.
+link_dead() {
+	(cd "$root" && find . -name '*.md' ! -path './build*') | while read -r file; do
+		sed '/^```/,/^```/d' "$root/$file" | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//' | while read -r link; do
+			case $link in http*:*) continue ;; esac
+			to=$root/$(dirname "$file")/${link%%#*}
+			[ "${link%%#*}" ] || to=$root/$file
+			[ -e "$to" ] || { echo "$file: no $link"; continue; }
+			case $link in *#*) sed -n 's/^#* //p' "$to" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' |
+				grep -qxF -- "${link#*#}" || echo "$file: no heading $link" ;; esac
+		done
+	done
 }
 # One word has one meaning: it is in one row.
 word_twice() {
@@ -86,8 +91,13 @@ holds 'docs/models.md has each model and each broken variant, and no other' mode
 	docs/models.md '/^\| `cq\.pml`/d' 'does not have: cq -' docs/models.md 's/`BIT` the/the/' 'does not have: park BIT' \
 	tests/model/hold.pml 's/BREAK_([A-Z0-9]+)/BREAK_OTHER/' 'docs/models.md does not have: hold OTHER' \
 	docs/models.md '/^\| park \| `LOOK/s/`LOOK`/`LOOKS`/' 'tests/model does not have: LOOKS'
-holds "README's figures are in docs/measurements.md" figure_unmeasured \
-	README.md '/^\| an urgent kernel/s/[0-9.]+ us/55.5 us/' "README's 55.5" README.md '/^## Beside/d' 'no table'
+holds 'the tables of figures are those of docs/figures.json' figure_unmeasured \
+	README.md '/^\| J per second/s/[0-9.]+ \/ /55.5 \/ /' 'README.md does not have the figures' \
+	docs/measurements.md '/^\| J gathered/s/yes/most/' 'measurements.md does not have the figures' \
+	README.md '/^<!-- figures/d' 'does not have the marks'
+holds 'each link of a document leads somewhere' link_dead \
+	README.md 's/docs\/guide.md#barriers/docs\/guide.md#barrier/' 'no heading docs/guide.md#barrier' \
+	docs/design.md 's/\(words\.md/(wods.md/' 'no wods.md'
 holds 'each word has one row of docs/words.md' word_twice \
 	docs/words.md 's/^\| \*\*room\*\*/| **order**/' '**order**'
 done_testing

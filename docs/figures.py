@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+The figures of README.md and docs/measurements.md, from what the benches measured.
+
+usage: figures.py               writes the tables from docs/figures.json
+       figures.py FILE ...      first takes the lines of these files, which `make bench BENCH=--json=FILE`
+                                and `make bench-gpu BENCH=--json=FILE` wrote, into docs/figures.json
+       figures.py --check       only says where a table is not what it would write; 1 if there is one
+
+docs/figures.json has one entry for each line of a bench, with the medians of its sides, and one for
+each run, with its commit, date and machine.  A later run replaces the lines that it measured.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+TOP = os.environ.get('FIGURES_TOP') or os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
+JSON = os.path.join(TOP, 'docs', 'figures.json')
+BEGIN, END = '<!-- figures: made by `make figures` -->', '<!-- end of the figures -->'
+SIDES = ('hand', 'peer', 'ceiling', 'runnel')
+
+# What the tables show: a description, the device, and the lines of the bench.  Of a line with a `*` there is
+# one for each of the values.  README.md has the rows that are marked.
+ROWS = [
+    # (README, description, device, the line of the bench, values)
+    (1, 'J per second, per-thread streams, 1 / 4 / 8 / 16 workers', 'gpu', 'J per second, *, per-thread',
+     (1, 4, 8, 16)),
+    (1, 'J per second, private streams, 1 / 4 / 8 / 16', 'gpu', 'J per second, *, private', (1, 4, 8, 16)),
+    (1, 'J gathered, private streams, 1 / 4 / 8 / 16; by hand not gathered', 'gpu', 'J of 4 KB, gathered, *, private',
+     (1, 4, 8, 16)),
+    (0, 'J replayed, private streams, 1 / 4 / 8 / 16; by hand launches', 'gpu', 'J of 4 KB, replayed, *, private',
+     (1, 4, 8, 16)),
+    (0, 'jobs of 30 kernels, replayed, per-thread streams, 1 / 4 / 8 / 16; by hand launches', 'gpu',
+     'jobs of 30 kernels, replayed, *, per-thread', (1, 4, 8, 16)),
+    (1, 'requests of 4 KB through a batcher, 4 / 8 producers; by hand one by one', 'gpu',
+     'requests of 4 KB, * producers', (4, 8)),
+    (1, 'a lone request of 4 KB through a batcher, p50 / p99', 'gpu', 'a lone request of 4 KB, *', ('p50', 'p99')),
+    (1, 'J, one by one, submit to return, per-thread streams, p50 / p99', 'gpu', 'J, one by one, *, per-thread',
+     ('p50', 'p99')),
+    (0, 'J, one by one, submit to return, private streams, p50 / p99', 'gpu', 'J, one by one, *, private',
+     ('p50', 'p99')),
+    (1, 'J, 1 ms after the last, per-thread streams, p50 / p99', 'gpu', 'J, 1 ms later, *, per-thread', ('p50', 'p99')),
+    (0, 'J, 1 ms after the last, private streams, p50 / p99', 'gpu', 'J, 1 ms later, *, private', ('p50', 'p99')),
+    (1, 'an urgent kernel of 10 us under a flood, per-thread / private streams, p50', 'gpu',
+     'urgent 10 us under a flood, p50, *', ('per-thread', 'private')),
+    (1, 'join of 16 workers, its caller', 'gpu', 'join of 16 workers: what it costs its caller', ()),
+    (0, '16 stages of 0.2 ms on two streams', 'gpu', '16 stages of 0.2 ms on two streams', ()),
+    (1, '96 chunks of 8 MB in, kernel, out, 4 workers', 'gpu', 'chunks in, kernel, out; 4 workers', ()),
+    (0, 'an empty job, 1 worker, 1 / 2 / 4 producers; the best other pool', 'host', 'an empty job, 1 x *', (1, 2, 4)),
+    (0, 'an empty job, 2 workers, 1 / 2 / 4 producers', 'host', 'an empty job, 2 x *', (1, 2, 4)),
+    (0, 'an empty job, 4 workers, 1 / 2 / 4 producers', 'host', 'an empty job, 4 x *', (1, 2, 4)),
+]
+
+
+def take(figures, paths):
+    """Takes the lines of a bench's files into the figures."""
+    commit = subprocess.run(['git', '-C', TOP, 'describe', '--always', '--dirty'], capture_output=True, text=True,
+                            check=True).stdout.strip()
+    for path in paths:
+        with open(path, encoding='utf-8') as file:
+            bench = json.load(file)
+        device = 'host' if bench['device_name'] == 'host' else 'gpu'
+        figures['runs'].append({
+            'commit': os.environ.get('COMMIT') or commit,
+            'date': bench.get('date') or time.strftime('%Y-%m-%d', time.gmtime(os.path.getmtime(path))),
+            'device': bench['device'], 'cpus': bench['machine']['cpus'], 'runs': bench['runs']})
+        for line in bench['lines']:
+            if line['what'].startswith('the same'):
+                continue        # as what: several rows have such a line
+            key = f'{device}: {line["what"]}'
+            entry = {'unit': line['unit'], 'run': len(figures['runs']) - 1,
+                     'target': line.get('target'), 'met': line.get('met')}
+            entry.update({s: line[s]['median'] for s in SIDES if s in line})
+            if 'ceiling' in line:
+                entry['limit'] = line['ceiling']['variant']
+            figures['lines'][key] = entry
+    # Runs of which no line is left.
+    used = sorted({line['run'] for line in figures['lines'].values()})
+    figures['runs'] = [figures['runs'][i] for i in used]
+    for line in figures['lines'].values():
+        line['run'] = used.index(line['run'])
+
+
+def number(x):
+    """Three digits that say something; '-' if there is no figure."""
+    if x is None:
+        return '-'
+    return f'{x:.0f}' if abs(x) >= 100 else f'{x:.1f}' if abs(x) >= 10 else f'{x:.2f}'
+
+
+def row(figures, entry):
+    """(description with the unit, by hand, runnel, target, met, run) of an entry of ROWS; None: not measured."""
+    _, text, device, pattern, values = entry
+    names = [pattern.replace('*', str(v)) for v in values] or [pattern]
+    lines = [figures['lines'].get(f'{device}: {name}') for name in names]
+    if None in lines:
+        return None
+    unit = lines[0]['unit'].replace('kJ/s', 'k/s')
+    scale = 1
+    if unit == 'k/s' and max(x['runnel'] for x in lines) >= 1000:
+        scale, unit = 1e-3, 'M/s'
+
+    def side(*sides):
+        best = [next((x[s] for s in sides if s in x), None) for x in lines]
+        return ' / '.join(number(None if x is None else x * scale) for x in best) if any(best) else ''
+    missed = sum(not x['met'] for x in lines)
+    limit = f' ({lines[0]["limit"]})' if 'limit' in lines[0] else ''
+    return {'text': f'{text}, {unit}', 'hand': side('hand', 'peer'), 'ceiling': side('ceiling') + limit,
+            'runnel': side('runnel'), 'target': side('target'), 'run': lines[0]['run'],
+            'met': 'yes' if not missed else '**no**' if missed == len(lines) else f'**{missed} of {len(lines)} not**'}
+
+
+def said(figures, rows):
+    """Which runs the rows are of."""
+    out = []
+    for i in sorted({r['run'] for r in rows}):
+        run = figures['runs'][i]
+        where = run['device'] if run['device'] != 'host' else 'no GPU'
+        out.append(f'{where}, {run["cpus"]} CPUs, commit {run["commit"]}, {run["date"]}, medians of {run["runs"]}')
+    return '; '.join(out)
+
+
+def tables(figures):
+    """{file: the text between its marks}"""
+    rows = [(entry[0], row(figures, entry)) for entry in ROWS]
+    short = [r for shown, r in rows if shown and r]
+    full = [r for _, r in rows if r]
+    return {
+        'README.md': '\n'.join([
+            f'`make bench-gpu`: {said(figures, short)}. J is 4 KB to the device,',
+            'a kernel, 4 KB back; by hand: the best of several loops of CUDA calls.', '', '| | by hand | by hand, a limit | runnel |', '|---|---|---|---|',
+            *(f'| {r["text"]} | {r["hand"]} | {r["ceiling"]} | {r["runnel"]} |' for r in short)]),
+        'docs/measurements.md': '\n'.join([
+            f'{said(figures, full)}.', '',
+            '| `make bench-gpu`, `make bench` | by hand, or the best peer | a limit | runnel | asked | met |',
+            '|---|---|---|---|---|---|',
+            *(f'| {r["text"]} | {r["hand"]} | {r["ceiling"]} | {r["runnel"]} | {r["target"]} | {r["met"]} |' for r in full)]),
+    }
+
+
+def main(arguments):
+    """What the usage says."""
+    figures = {'runs': [], 'lines': {}}
+    if os.path.exists(JSON):
+        with open(JSON, encoding='utf-8') as file:
+            figures = json.load(file)
+    check = arguments == ['--check']
+    if arguments and not check:
+        take(figures, arguments)
+        with open(JSON, 'w', encoding='utf-8') as file:
+            # One line for each line of a bench: a diff shows what has changed.
+            runs = ',\n'.join('  ' + json.dumps(run) for run in figures['runs'])
+            lines = ',\n'.join(f'  {json.dumps(key)}: {json.dumps(line)}' for key, line in sorted(figures['lines'].items()))
+            file.write(f'{{"runs": [\n{runs}],\n"lines": {{\n{lines}}}}}\n')
+    wrong = False
+    for name, table in tables(figures).items():
+        path = os.path.join(TOP, name)
+        with open(path, encoding='utf-8') as file:
+            text = file.read()
+        if text.count(BEGIN) != 1 or text.count(END) != 1:
+            sys.exit(f'{name} does not have the marks of the figures once')
+        new = f'{text[:text.index(BEGIN) + len(BEGIN)]}\n{table}\n{text[text.index(END):]}'
+        if new != text and check:
+            print(f'{name} does not have the figures of docs/figures.json: run `make figures`')
+            wrong = True
+        elif new != text:
+            with open(path, 'w', encoding='utf-8') as file:
+                file.write(new)
+    return wrong
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
