@@ -39,7 +39,7 @@ int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool
 	return ret && !device->info.cuda ? rnl__pool_no_thread(pool, what, ret) : ret;
 }
 
-/* The calling thread has a stream. */
+/* Checks that the calling thread's stream is on a device of the pool. */
 static int attach_stay(const struct rnl_pool *pool, const char *call, int refused)
 {
 	const struct rnl__device *device = rnl__thread.stream->device;
@@ -98,7 +98,7 @@ void *rnl_stream(void)
 
 	if (!stream || rnl__thread.generation != rnl__generation)
 		return NULL;
-	/* What the caller issues by itself comes behind what it has issued by us. */
+	/* The caller's own work must come after the work that it issued through the library. */
 	rnl__gather_stop();
 	rnl__notes_spoil("calls rnl_stream(), so it may call CUDA by itself, which takes "
 			 "RNL_REPLAY_CAPTURE");

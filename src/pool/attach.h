@@ -5,8 +5,8 @@
  * DESIGN
  *	A worker attaches itself when it begins, and detaches itself when it ends.  Any other thread
  *	attaches by rnl_thread_attach() or by a call that needs a stream.  It detaches by
- *	rnl_thread_attach(NULL), or at its end: then the destructor of a key of POSIX does it.
- *	A thread has one stream.  It serves for all pools that have the stream's device.
+ *	rnl_thread_attach(NULL), or at its end by the destructor of a POSIX key.
+ *	A thread has one stream.  The stream serves all pools that have its device.
  */
 #ifndef RNL_ATTACH_H
 #define RNL_ATTACH_H
@@ -18,15 +18,15 @@
 struct rnl__device;
 
 /*
- * Attaches as rnl__stream_attach() does, to a device of the pool, whose log says why a thread did
- * not start.
+ * Attaches like rnl__stream_attach(), to a device of the pool.  The pool's log says why a thread
+ * did not start.
  */
 int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
 			  const char *what);
 
 /*
- * Attaches the calling thread to the pool for a public @call.  Return: as rnl_thread_attach(), but
- * @refused if the thread is attached to another device.
+ * Attaches the calling thread to the pool for a public @call.  Returns like rnl_thread_attach(),
+ * but @refused if the thread is attached to another device.
  */
 int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused);
 

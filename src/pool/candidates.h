@@ -3,11 +3,11 @@
  * Candidates: the workers that a job may go to.
  *
  * DESIGN
- *	An urgent job has the urgent workers, if there are any; any other job has the staff.  In a pool
- *	of several devices worker i has device i % n, so any n workers in a row have all of them: a
- *	placed job has every n-th worker, those of its device.
- *	A key has a device, and there a worker.
- *	All of it is inlined: each submit goes through it.
+ *	An urgent job may go to the urgent workers, if there are any; any other job to the staff.
+ *	In a pool of n devices, worker i has device i % n, so any n consecutive workers have all
+ *	devices.  A placed job may go to every n-th worker, those of its device.
+ *	A key maps to a device, and there to a worker.
+ *	Everything is inlined, because each submit passes through it.
  */
 #ifndef RNL_CANDIDATES_H
 #define RNL_CANDIDATES_H
@@ -24,12 +24,12 @@
 struct rnl__candidates {
 	struct rnl__idle_set *idle_set;
 	unsigned first, nr;
-	unsigned step;			/* from one of them to the next */
-	const uint64_t *among;		/* a bit of each, and of others on their devices */
+	unsigned step;			/* from one candidate to the next */
+	const uint64_t *among;		/* a bit of each, and of other workers of their devices */
 	bool mixed;			/* they have several devices */
 };
 
-/* All urgent workers, or the staff. */
+/* Returns all urgent workers, or the staff. */
 static inline struct rnl__candidates rnl__candidates_all(struct rnl_pool *pool,
 							 struct rnl__staff staff, bool urgent)
 {
@@ -42,7 +42,7 @@ static inline struct rnl__candidates rnl__candidates_all(struct rnl_pool *pool,
 					 RNL__ANY_WORKER, mixed };
 }
 
-/* Those of mixed candidates that have one device. */
+/* Returns those of mixed candidates that have one device. */
 static inline struct rnl__candidates rnl__candidates_on(const struct rnl_pool *pool,
 							struct rnl__candidates from,
 							unsigned device)
@@ -55,7 +55,7 @@ static inline struct rnl__candidates rnl__candidates_on(const struct rnl_pool *p
 	};
 }
 
-/* Those of a job. */
+/* Returns the candidates of a job. */
 static inline struct rnl__candidates rnl__candidates_of(struct rnl_pool *pool,
 							struct rnl__staff staff,
 							const struct rnl_job *job)
@@ -68,13 +68,13 @@ static inline struct rnl__candidates rnl__candidates_of(struct rnl_pool *pool,
 	return from;
 }
 
-/* The worker at a place of the candidates. */
+/* Returns the worker at a place of the candidates. */
 static inline unsigned rnl__candidates_worker(const struct rnl__candidates *from, unsigned place)
 {
 	return from->first + place * from->step;
 }
 
-/* A hash whose bits all depend on all of the key's (MurmurHash3's finalizer). */
+/* Returns a hash; each bit depends on all bits of the key (MurmurHash3's finalizer). */
 static inline uint64_t rnl__candidates_bits(uint64_t key)
 {
 	key = (key ^ key >> 33) * 0xff51afd7ed558ccdu;
@@ -83,8 +83,8 @@ static inline uint64_t rnl__candidates_bits(uint64_t key)
 }
 
 /*
- * The device of a key, by rendezvous hashing (Thaler, Ravishankar 1998): so it is the same in pools
- * that have the device, and a key changes its device only if that goes, or a new one wins it.
+ * Returns the device of a key, by rendezvous hashing (Thaler, Ravishankar 1998).  Pools with the
+ * device agree, and a key changes its device only if that leaves or a new one wins it.
  */
 static inline unsigned rnl__candidates_key_device(const struct rnl_pool *pool, uint64_t key)
 {
@@ -103,7 +103,7 @@ static inline unsigned rnl__candidates_key_device(const struct rnl_pool *pool, u
 	return best;
 }
 
-/* The worker of a key. */
+/* Returns the worker of a key. */
 static inline unsigned rnl__candidates_keyed(const struct rnl_pool *pool,
 					     struct rnl__candidates from, uint64_t key)
 {
@@ -112,7 +112,7 @@ static inline unsigned rnl__candidates_keyed(const struct rnl_pool *pool,
 		return rnl__candidates_worker(&from, (unsigned)(UINT64_MAX - key) % from.nr);
 	if (from.mixed)
 		from = rnl__candidates_on(pool, from, rnl__candidates_key_device(pool, key));
-	/* Fibonacci hashing (Knuth, TAOCP 6.4): neighbouring keys spread. */
+	/* Fibonacci hashing (Knuth, TAOCP 6.4) spreads neighbouring keys. */
 	return rnl__candidates_worker(&from, (unsigned)((key * 0x9e3779b97f4a7c15u) >> 32) % from.nr);
 }
 

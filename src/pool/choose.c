@@ -26,14 +26,14 @@ static uint64_t load_of(struct rnl_pool *pool, unsigned worker)
 /* The usual worker of a thread that submits. */
 struct home {
 	uint64_t random;
-	unsigned index, left;		/* left: submits until it looks at another one */
+	unsigned index, left;		/* left: submits until it compares another one */
 };
 
 static struct home *own_home(void)
 {
 	static _Thread_local struct home own __attribute__((tls_model("initial-exec")));
 
-	/* Threads start at different workers: `own` lies elsewhere in each. */
+	/* Threads start at different workers, because each has its own address of `own`. */
 	if (!own.random) {
 		own.random = (uintptr_t)&own / 64 * 0x9e3779b97f4a7c15u | 1;
 		own.index = (unsigned)(own.random >> 32);
@@ -41,13 +41,13 @@ static struct home *own_home(void)
 	return &own;
 }
 
-/* The usual worker.  A division takes as long as a tenth of a submit. */
+/* Returns the usual worker.  It avoids a division, which takes a tenth of a submit. */
 static unsigned home_in(const struct rnl__candidates *from, unsigned index)
 {
 	return rnl__candidates_worker(from, index < from->nr ? index : index % from->nr);
 }
 
-/* The usual worker; now and then that becomes the less loaded of two. */
+/* Returns the usual worker, which now and then becomes the less loaded of two. */
 static unsigned usual_worker(struct rnl_pool *pool, const struct rnl__candidates *from,
 			     struct home *home)
 {
@@ -71,7 +71,7 @@ static unsigned usual_worker(struct rnl_pool *pool, const struct rnl__candidates
 	return rnl__candidates_worker(from, home->index);
 }
 
-/* Of mixed candidates, those of the device with most idle workers; if equal, the usual one's. */
+/* Returns the mixed candidates on the device with most idle workers; on a tie, the usual device. */
 static struct rnl__candidates candidates_with_room(struct rnl_pool *pool,
 						   const struct rnl__candidates *from,
 						   const struct home *home)
@@ -96,10 +96,10 @@ static struct rnl__candidates candidates_with_room(struct rnl_pool *pool,
 }
 
 /*
- * A worker for an unkeyed job: the usual one, if it is awake and has nothing to do, since then no
- * wake is needed, and its stream is in a cache.  Else one that spins; else one that sleeps, the
- * usual one first; else the usual one.  On the host device a job may be less work than the choice:
- * there it is the usual one at once, unless a worker sleeps.
+ * Returns a worker for an unkeyed job: the usual one, if it is awake and has nothing to do, because
+ * it needs no wake then and its stream is in a cache.  Else one that spins; else one that sleeps,
+ * the usual one first; else the usual one.  On the host device a job may be less work than the
+ * choice, so the usual one is taken unless a worker sleeps.
  */
 static unsigned choose_open(struct rnl_pool *pool, const struct rnl__candidates *all)
 {
@@ -128,21 +128,21 @@ static unsigned choose_open(struct rnl_pool *pool, const struct rnl__candidates 
 /* ---- reserving ----------------------------------------------------------- */
 
 /*
- * A reservation was taken back.  A drain may have counted it, and a submit that waits for
- * space may have been refused for it; the worker may have been claimed for the job, or may
- * wait for it before it leaves.
+ * Wakes waiters after a reservation was taken back.  A drain may have counted it, and a submit that
+ * waits for space may have been refused because of it.  The worker may have been claimed for the
+ * job, or may wait for it before it leaves.
  */
 static void took_back(struct rnl_pool *pool, unsigned worker)
 {
 	struct rnl__worker *w = rnl__worker_at(pool, worker);
 
 	rnl__pool_wake_counts(pool);
-	/* Its barrier stands before these two, also. */
+	/* The barrier of rnl__pool_wake_counts() orders these two as well. */
 	rnl__worker_made_space(w);
 	rnl__park_wake(&w->park);
 }
 
-/* Space for a job that may be refused: 0, -EAGAIN, -ESHUTDOWN, -ESTALE the worker has left. */
+/* Reserves for a job that may be refused.  Returns 0, -EAGAIN, -ESHUTDOWN, or -ESTALE: it left. */
 static int reserve_bounded(struct rnl_pool *pool, unsigned worker)
 {
 	int ret = rnl__queue_reserve(&rnl__worker_at(pool, worker)->queue, 1);
@@ -152,7 +152,7 @@ static int reserve_bounded(struct rnl_pool *pool, unsigned worker)
 	return ret < 0 ? ret : 0;
 }
 
-/* Space for a job that is accepted already; false: the worker has left. */
+/* Reserves for a job that is accepted already.  Returns false if the worker has left. */
 static bool reserve_accepted(struct rnl_pool *pool, unsigned worker)
 {
 	if (rnl__queue_reserve_accepted(&rnl__worker_at(pool, worker)->queue))
@@ -161,7 +161,7 @@ static bool reserve_accepted(struct rnl_pool *pool, unsigned worker)
 	return false;
 }
 
-/* Promises a keyed job, with a reservation, to its lane; false: the staff has changed. */
+/* Promises a job that has a reservation to its keyed lane.  Returns false if the staff changed. */
 static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
 		    unsigned worker)
 {
@@ -169,8 +169,8 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 
 	if (rnl__queue_promise(q, staff.generation)) {
 		/*
-		 * A lane is used again after two resizes: if two came since we looked, the promise
-		 * went to a later generation.
+		 * A lane is used again after two resizes.  If two came since we read the staff, the
+		 * promise went to a later generation.
 		 */
 		if (rnl__pool_staff(pool).generation == staff.generation) {
 			job->worker = (uint16_t)worker;
@@ -195,7 +195,7 @@ static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl_
 	return promise(pool, job, staff, worker) ? 0 : -ESTALE;
 }
 
-/* Space at the worker that the job should go to, or at another one. */
+/* Reserves space at the worker that the job should go to, or at another one. */
 static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
 	struct rnl__candidates from = rnl__candidates_of(pool, staff, job);
@@ -224,7 +224,7 @@ int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job)
 	return ret;
 }
 
-/* As rnl__choose_reserve(), for a job that is accepted already. */
+/* Reserves like rnl__choose_reserve(), for a job that is accepted already. */
 static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 {
 	const bool keyed = job->flags & RNL__JOB_KEYED;
@@ -259,7 +259,7 @@ int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl__candidates from = rnl__candidates_of(pool, rnl__pool_staff(pool), job);
-	/* It would go there if it were put now. */
+	/* The worker that it would go to if it were put now. */
 	unsigned worker = job->flags & RNL__JOB_KEYED ?
 				  rnl__candidates_keyed(pool, from, job->key) :
 				  usual_worker(pool, &from, own_home());
@@ -302,7 +302,7 @@ struct rnl__eventcount *rnl__choose_listen_for_space(struct rnl_pool *pool,
 		struct rnl__eventcount *eventcount = eventcount_of(pool, staff, wish);
 
 		*listened = rnl__eventcount_prepare(eventcount);
-		/* A resize publishes its staff, then rings: it has yet to ring, or came before. */
+		/* A resize publishes its staff, then wakes: a later resize ends the wait. */
 		if (rnl__pool_staff(pool).generation == staff.generation)
 			return eventcount;
 	}
@@ -310,7 +310,7 @@ struct rnl__eventcount *rnl__choose_listen_for_space(struct rnl_pool *pool,
 
 /* ---- putting ------------------------------------------------------------- */
 
-/* Wakes a worker for a job that was put on @w's queue, and that may be done by now. */
+/* Wakes a worker for a job that was put on @w's queue.  The job may be done by now. */
 static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed,
 			const uint64_t *takers)
 {
@@ -321,12 +321,12 @@ static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed
 	if (!rnl__idle_set_any(&pool->idle_set) && !rnl__idle_set_any(idle_set))
 		return;
 	/*
-	 * [choose.W1] It is awake.  The put's full barrier [queue.E1] stands before this look:
-	 * if it attends, it has yet to see our job, or to share it; pairs with [run.O1].
+	 * [choose.W1] The worker is awake.  The put's full barrier [queue.E1] precedes this look:
+	 * if the worker attends, it has yet to see our job, or to share it; pairs with [run.O1].
 	 */
 	if (rnl__worker_attends(w))
 		return;
-	/* It is busy: a worker that sleeps may steal the job. */
+	/* The worker is busy: a worker that sleeps may steal the job. */
 	if (w->urgent && (rnl__idle_set_wake_one(idle_set, takers) || w->device->priorities))
 		return;
 	rnl__idle_set_wake_one(&pool->idle_set, takers);
@@ -338,7 +338,7 @@ void rnl__choose_put(struct rnl_job *job)
 	struct rnl_pool *pool = job->pool;
 	struct rnl__worker *w = rnl__worker_at(pool, job->worker);
 	bool keyed = job->flags & RNL__JOB_KEYED;
-	/* The job may be done by the time of the wake. */
+	/* Read before the put, after which the job may be done. */
 	const uint64_t *takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] :
 								RNL__ANY_WORKER;
 	uint64_t expires_at = rnl__timer_expiry(job);
@@ -386,7 +386,7 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 	do {
 		struct rnl__candidates from = rnl__candidates_of(pool, rnl__pool_staff(pool), job);
 
-		/* Of jobs that go from device to device, each one's next is some jobs later. */
+		/* Jobs are placed on devices in turn: each device gets every @step-th of them. */
 		worker = rnl__candidates_worker(&from, home / from.step % from.nr);
 	} while (!reserve_accepted(pool, worker));
 	job->worker = (uint16_t)worker;

@@ -3,15 +3,15 @@
  * Which worker a job goes to.
  *
  * DESIGN
- *	A submit claims its job, chooses a worker and reserves space in that worker's queue,
- *	puts the job there, and wakes a worker for it.
+ *	A submit claims its job, chooses a worker and reserves space in that worker's queue, puts
+ *	the job there, and wakes a worker for it.
  *	A keyed job goes to its key's worker.  An open job goes to an idle worker, else to the
  *	submitter's usual one, which now and then becomes the less loaded of two.
- *	In a pool of several devices an open job goes to the device with most idle workers.  candidates.h has
- *	the workers that a job may go to.
- *	A resize may change the staff during the choice: then the reservation is refused, since the
- *	worker has left, or the promise, since the keyed lane was shut.  The choice is made again,
- *	by the new staff.
+ *	In a pool of several devices, an open job goes to the device with most idle workers.
+ *	candidates.h has the workers that a job may go to.
+ *	A resize may change the staff during the choice.  Then the reservation is refused because
+ *	the worker has left, or the promise because the keyed lane was shut.  The choice is
+ *	repeated, by the new staff.
  */
 #ifndef RNL_CHOOSE_H
 #define RNL_CHOOSE_H
@@ -25,20 +25,20 @@
 
 /*
  * Chooses a worker for a claimed job, by its flags and its key, and reserves space there.
- * Return: 0, and the caller has to put the job; -EAGAIN full; -ESHUTDOWN closed.
+ * Returns 0, then the caller must put the job; -EAGAIN full; -ESHUTDOWN closed.
  */
 int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job);
 
 /*
- * Chooses one worker for up to @nr open jobs: how many it has space for, from the first job
- * on, or the error.
+ * Chooses one worker for up to @nr open jobs.  Returns for how many, from the first job on, it
+ * reserved space, or the error.
  */
 int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker);
 
-/* Reserves for a job that comes after a barrier: 0, -EAGAIN, -ESHUTDOWN. */
+/* Reserves for a job that comes after a barrier.  Returns 0, -EAGAIN or -ESHUTDOWN. */
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job);
 
-/* Takes a reservation in a queue back. */
+/* Takes back a reservation in a queue. */
 void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job);
 
 /* Puts a job that has a reservation, and wakes a worker for it. */
@@ -49,8 +49,8 @@ void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job 
 
 /*
  * Choose for an accepted job, and put it, even if the queue is full or closed.
- * _start: any job.  _deferred: a job that was deferred.  _at: the @home-th worker gets the job,
- * counted around the workers that serve.
+ * _start: any job.  _deferred: a job that was deferred.  _at: the job goes to the @home-th of the
+ * serving workers, modulo their number.
  */
 void rnl__choose_start(struct rnl_job *job);
 void rnl__choose_start_deferred(struct rnl_job *job);
@@ -63,7 +63,7 @@ struct rnl__wish {
 	uint64_t key;
 };
 
-/* Listens for space for the job; the eventcount to wait for. */
+/* Prepares a wait for space for the job.  Returns the eventcount, and in @listened its word. */
 struct rnl__eventcount *rnl__choose_listen_for_space(struct rnl_pool *pool,
 						     const struct rnl__wish *wish,
 						     uint32_t *listened);

@@ -13,7 +13,7 @@
 #include "sys/fence.h"
 #include "sys/latch.h"
 
-#define ROW 32u			/* entries that are made at once */
+#define ROW 32u			/* entries of a row */
 
 struct directory_entry {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t pinned; /* a latch */
@@ -22,7 +22,7 @@ struct directory_entry {
 	struct rnl_pool *pool;
 };
 
-/* All of the process; never freed. */
+/* All rows of the process; never freed. */
 struct directory_row {
 	struct directory_entry entries[ROW];
 	_Atomic(struct directory_row *) next;
@@ -44,7 +44,7 @@ static struct directory_entry *directory_at(uint32_t nr)
 	return row ? &row->entries[nr] : NULL;
 }
 
-/* Makes a row behind the last one.  The next row, this or another thread's; NULL: no memory. */
+/* Adds a row, or finds the one that another thread added.  Returns NULL if there is no memory. */
 static struct directory_row *make_row(struct directory_row *last)
 {
 	struct directory_row *made = aligned_alloc(RNL__CACHE_LINE, sizeof(*made)), *next = NULL;
@@ -79,8 +79,8 @@ int rnl__directory_enter(struct rnl_pool *pool, struct rnl__name *name)
 			if (!take_entry(entry))
 				continue;
 			/*
-			 * A late release pins it for a moment.  If its process forked then, the
-			 * child never unpins it: an end of a pool would wait there for ever.
+			 * A late release pins the entry for a moment.  If its process forked then,
+			 * the child never unpins it: the end of a pool would wait there forever.
 			 */
 			if (rnl__peek(&entry->pinned) >= RNL__LATCH_ONE) {
 				/* relaxed: the entry was not written */
@@ -111,9 +111,9 @@ void rnl__directory_leave(struct rnl__name name)
 	 * [directory.F2]
 	 */
 	rnl__full_barrier();
-	/* Asleep: the thread that has it pinned may have a lower priority, and need this CPU. */
+	/* Sleeps: the thread that pins it may have a lower priority, and need this CPU. */
 	(void)rnl__latch_wait(&entry->pinned, 0, RNL__NEVER);
-	/* [directory.T1] release: this pool is out; pairs with [directory.T2] */
+	/* [directory.T1] release: this pool has left the entry; pairs with [directory.T2] */
 	atomic_store_explicit(&entry->taken, false, memory_order_release);
 }
 
@@ -125,11 +125,11 @@ int rnl__directory_pin(struct rnl__name name, struct rnl_pool **pool)
 	if (!entry)
 		return -EINVAL;
 	epoch = rnl__peek(&entry->epoch);
-	/* Without a pin: that would delay the end of the pool that has the entry now. */
+	/* Checked without a pin, which would delay the end of the pool that now has the entry. */
 	if (epoch != name.epoch)
 		return epoch > name.epoch ? -ESTALE : -EINVAL;
 	rnl__latch_add(&entry->pinned, 1);
-	/* [directory.F2] full barrier: pinned before the look at the epoch; pairs with [directory.F1] */
+	/* [directory.F2] full barrier: pin, then read the epoch; pairs with [directory.F1] */
 	rnl__mb_after_rmw();
 	/* [directory.E2] acquire: the pool; pairs with [directory.E1] */
 	if (atomic_load_explicit(&entry->epoch, memory_order_acquire) == name.epoch) {

@@ -3,12 +3,12 @@
  * The directory: names for pools that stay valid after the pool's end.
  *
  * DESIGN
- *	A pool has an entry from its creation to its end.  A name is an entry and its epoch, which is
- *	odd while the entry has a pool, and counts on at both ends.  A thread that has a name pins the
- *	entry, then compares the epoch: if it is the same, the pool stays until the thread unpins it.
- *	The end of a pool changes the epoch, then waits until nothing is pinned.  A full barrier stands
- *	between the two steps on both sides: so the thread finds the epoch changed, or is waited for.
- *	Entries are never freed: there are as many as the process had pools at once.
+ *	A pool has an entry from its creation to its end.  A name is an entry and its epoch, which
+ *	is odd while the entry has a pool, and grows at both ends.  A thread with a name pins the
+ *	entry, then compares the epoch.  If it is equal, the pool stays until the thread unpins it.
+ *	A pool's end changes the epoch, then waits for pins.  A full barrier is between the two
+ *	steps on both sides, so the thread sees the new epoch, or the end waits for the thread.
+ *	Entries are never freed: there are as many as the process had pools at one time.
  *	Model: tests/model/hold.pml.
  *
  *			enter	leave	pin	unpin
@@ -23,20 +23,20 @@
 
 struct rnl_pool;
 
-/* A pool, by name. */
+/* The name of a pool. */
 struct rnl__name {
 	uint32_t entry, epoch;
 };
 
-/* Enters a pool, which gets a name: 0, or -ENOMEM. */
+/* Enters a pool, and sets its name.  Returns 0 or -ENOMEM. */
 int rnl__directory_enter(struct rnl_pool *pool, struct rnl__name *name);
 
-/* The pool's end: takes its name away, and waits until no thread has it pinned. */
+/* At the pool's end: removes its name, and waits until no thread has it pinned. */
 void rnl__directory_leave(struct rnl__name name);
 
 /*
- * Finds the pool of a name: 0, and it stays until rnl__directory_unpin(); -ESTALE it has ended; -EINVAL
- * there never was such a pool.
+ * Finds the pool of a name.  Returns 0, then it stays until rnl__directory_unpin(); -ESTALE if it
+ * has ended; -EINVAL if there never was such a pool.
  */
 int rnl__directory_pin(struct rnl__name name, struct rnl_pool **pool);
 void rnl__directory_unpin(struct rnl__name name);

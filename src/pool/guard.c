@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of jobs are watched when they first run; guard.h has the design. */
+/* Watches the first runs of job functions; guard.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -20,15 +20,15 @@
 #include "memory/staging.h"
 #include "pool/worker.h"
 
-#define HOLD_NS 10000000u	/* the longest that a watch waits for the others to come out */
-#define HELD_NS 200000000u	/* the longest that the others wait then to come in, ... */
-#define HELD_TIMER_NS 2000000u	/* ... and the timer thread, whose jobs are to be told soon */
+#define HOLD_NS 10000000u	/* longest wait of a watch for the others to come out */
+#define HELD_NS 200000000u	/* longest wait of the others to come in, ... */
+#define HELD_TIMER_NS 2000000u	/* ... and of the timer thread, whose jobs must complete soon */
 #define FUNCTIONS 256u		/* watched at most; a power of two */
-#define FIRST_RUNS 8u		/* of each function, that are looked at for strays */
-#define LOOK_EVERY 61u		/* then one call of a worker; a prime, beside callers' periods */
+#define FIRST_RUNS 8u		/* runs of each function that are checked for strays */
+#define LOOK_EVERY 61u		/* later, one call in so many; a prime, unlike callers' periods */
 /* The gate's word: */
 #define HELD 1u			/* a function is being watched */
-#define MET 2u			/* a worker that was held for too long has come in meanwhile */
+#define MET 2u			/* a worker that was held for too long has come in */
 #define INSIDE 4u		/* one worker in callers' code */
 
 enum state { NEW, KNOWN, REFUSED };
@@ -37,7 +37,7 @@ struct entry {
 	_Atomic(rnl__function *) fn;	/* set once */
 	_Atomic uint32_t state;
 	_Atomic uint32_t tried;
-	_Atomic uint32_t looked;	/* runs that were looked at, up to FIRST_RUNS */
+	_Atomic uint32_t looked;	/* runs that were checked, up to FIRST_RUNS */
 	_Atomic uint32_t strays;	/* its calls are diverted */
 };
 
@@ -90,7 +90,7 @@ void rnl__guard_figures(struct rnl__guard *g, struct rnl_guard_stats *stats)
 
 /* ---- the gate ------------------------------------------------------------ */
 
-/* A watch that another worker has met is spoilt: nobody waits for its end. */
+/* Goes in.  A watch that another worker has met is spoilt, so it is not waited for. */
 static void go_in(struct rnl__guard *g, uint64_t patience_ns)
 {
 	uint32_t word = rnl__peek(&g->gate), inside;
@@ -108,8 +108,8 @@ static void go_in(struct rnl__guard *g, uint64_t patience_ns)
 		}
 		inside = (word & HELD ? word | MET : word) + INSIDE;
 		/*
-		 * [guard.E1] acquire: the capture that held us has ended before we make
-		 * a call; pairs with [guard.H2].
+		 * [guard.E1] acquire: the capture that held us has ended before we make a call;
+		 * pairs with [guard.H2].
 		 */
 		if (atomic_compare_exchange_weak_explicit(&g->gate, &word, inside,
 							  memory_order_acquire,
@@ -146,11 +146,11 @@ static void let_in(struct rnl__guard *g)
 	(void)rnl__futex_wake(&g->gate, INT_MAX);
 }
 
-/* Keeps the others outside: 0; -EBUSY another worker does so; -ETIMEDOUT they stay inside. */
+/* Keeps the others outside.  Returns 0; -EBUSY another worker does; -ETIMEDOUT they stay in. */
 static int guard_hold(struct rnl__guard *g)
 {
 	uint64_t deadline = rnl__now() + HOLD_NS;
-	/* relaxed: HELD stops workers that come; [guard.H1] orders those that leave */
+	/* relaxed: HELD stops workers that come; [guard.H1] orders the ones that leave */
 	uint32_t word = atomic_fetch_or_explicit(&g->gate, HELD, memory_order_relaxed);
 
 	if (word & HELD)
@@ -171,17 +171,17 @@ static int guard_hold(struct rnl__guard *g)
 	return -ETIMEDOUT;
 }
 
-/* Whether no other worker came in, even one that has left again; without a gate, nobody knows. */
+/* Returns true if no other worker came in, even one that left again; false without a gate. */
 static bool alone(struct rnl__guard *g)
 {
-	/* relaxed: if CUDA refused us a call for another worker's sake, that worker had come in */
+	/* relaxed: if CUDA refused our call because of another worker, that worker had come in */
 	return g && g->watches &&
 	       atomic_load_explicit(&g->gate, memory_order_relaxed) == (INSIDE | HELD);
 }
 
 /* ---- functions ------------------------------------------------------------- */
 
-/* The function's entry; NULL: there are too many functions. */
+/* Returns the function's entry, or NULL if there are too many functions. */
 static struct entry *guard_entry(struct rnl__guard *g, rnl__function *fn)
 {
 	/* Fibonacci hashing (Knuth, TAOCP 6.4) */
@@ -207,7 +207,7 @@ static struct entry *guard_entry(struct rnl__guard *g, rnl__function *fn)
 
 static enum state state_of(struct entry *e)
 {
-	/* relaxed: a worker that sees it late watches once more, or waits at the gate first */
+	/* relaxed: a worker with an old value watches once more, or waits at the gate first */
 	return (enum state)atomic_load_explicit(&e->state, memory_order_relaxed);
 }
 
@@ -215,21 +215,21 @@ static enum state state_of(struct entry *e)
 
 static bool strays(struct entry *e)
 {
-	/* relaxed: a worker that sees it late looks for itself */
+	/* relaxed: a worker with an old value finds the stray itself */
 	return e && atomic_load_explicit(&e->strays, memory_order_relaxed);
 }
 
-/* Notes that a function strays.  Return: whether this is the first time. */
+/* Notes that a function strays.  Returns true the first time. */
 static bool note_stray(struct entry *e)
 {
 	/* relaxed: see strays() */
 	return e && !atomic_exchange_explicit(&e->strays, 1, memory_order_relaxed);
 }
 
-/* Whether to look for strays after this call. */
+/* Returns true if the caller should look for strays after this call. */
 static bool looks(struct rnl__worker *w, struct entry *e)
 {
-	/* relaxed: the count orders nothing, and may be passed by a few */
+	/* relaxed: the count orders nothing, and may exceed the limit by a few */
 	if (!e || (atomic_load_explicit(&e->looked, memory_order_relaxed) < FIRST_RUNS &&
 		   atomic_fetch_add_explicit(&e->looked, 1, memory_order_relaxed) < FIRST_RUNS))
 		return true;
@@ -237,7 +237,7 @@ static bool looks(struct rnl__worker *w, struct entry *e)
 	return !w->unlooked;
 }
 
-/* As a pool of per-thread streams makes it, between the worker's jobs before and after. */
+/* Makes a call as in a pool of per-thread streams, ordered with the worker's other jobs. */
 static int call_diverted(struct rnl__worker *w, const struct rnl__guard_call *c)
 {
 	const struct rnl__device_ops *ops = w->device->ops;
@@ -248,7 +248,7 @@ static int call_diverted(struct rnl__worker *w, const struct rnl__guard_call *c)
 	result = on ? on : c->call(c->fn, c->arg);
 	off = ops->divert(false);
 
-	/* What the call joined, its own stream has not. */
+	/* The call's joins are on the other stream, which the worker's stream has not joined. */
 	if (off)
 		rnl__worker_forget_joins(w);
 	return result < 0 ? result : off ? off : result;
@@ -277,7 +277,7 @@ static int make_call(struct rnl__worker *w, struct entry *e, const struct rnl__g
 
 /* ---- watching -------------------------------------------------------------- */
 
-/* Whether to try a watch in this run: in the 1st, 2nd, 4th, 8th ... that was not watched. */
+/* Returns true if this run should be watched: the 1st, 2nd, 4th, 8th ... that was not watched. */
 static bool is_due(struct entry *e)
 {
 	/* relaxed: the count orders nothing */
@@ -286,7 +286,7 @@ static bool is_due(struct entry *e)
 	return !(tried & (tried - 1));
 }
 
-/* Makes a call under capture; true: it has had its effect, false: it has to be made again. */
+/* Makes a call under capture.  Returns true if it had its effect; false: it must be repeated. */
 static bool guard_watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 			struct rnl__guarded *guarded, int *result)
 {
@@ -298,7 +298,7 @@ static bool guard_watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 	if (w->device->info.cuda && !guarded->unit_code)
 		guarded->unit_code = rnl__units_error();
 	rnl__thread.guard = NULL;
-	/* CUDA's error may be due to a worker that came in. */
+	/* Another worker that came in may have caused CUDA's error. */
 	if (!alone(w->pool->guard) && (guarded->code || guarded->unit_code))
 		guarded->disturbed = guarded->again = true;
 	if (ops->guard_end(guarded) > 0)
@@ -310,7 +310,7 @@ static bool guard_watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 	return false;
 }
 
-/* Remembers that the function was watched, and counts what is new of what the watch found. */
+/* Notes that the function was watched, and counts the new findings. */
 static void note_found(struct rnl__guard *g, struct entry *e, struct rnl__guarded *guarded)
 {
 	uint32_t state = g->strict && guarded->found ? REFUSED : KNOWN;
@@ -318,7 +318,7 @@ static void note_found(struct rnl__guard *g, struct entry *e, struct rnl__guarde
 	if (guarded->disturbed)
 		return;
 	rnl__figure_add_any(&g->functions, 1);
-	/* A run that was not watched may have told it. */
+	/* An unwatched run may have found the stray before. */
 	if (guarded->found & RNL__STRAY && !note_stray(e))
 		guarded->found &= ~(unsigned)RNL__STRAY;
 	for (unsigned i = 0; i < RNL__NR_FINDINGS; i++) {
@@ -342,21 +342,21 @@ static int call_unwatched(struct rnl__worker *w, struct entry *e, const struct r
 	}
 }
 
-/* True: the function is in this state, and the others are kept outside; the caller lets them in. */
+/* Returns true if the function is in @state and the others are outside; the caller lets them in. */
 static bool all_quiet(struct rnl__worker *w, struct entry *e, enum state state)
 {
 	struct rnl__guard *g = w->pool->guard;
 	int ret = guard_hold(g);
 
 	if (ret == -EBUSY) {
-		/* Wait outside until that watch ends; perhaps it is of this function. */
+		/* Wait outside until that watch ends; it may be of this function. */
 		go_out(g);
 		go_in(g, HELD_NS);
 		ret = state_of(e) == state ? guard_hold(g) : -EBUSY;
 	}
 	if (ret)
 		return false;
-	/* A capture could not wait for copies that a CPU has yet to do for earlier jobs. */
+	/* A capture could not wait for copies that a CPU must still do for earlier jobs. */
 	if (state_of(e) == state && !rnl__staging_empty(&w->staging, rnl__now() + HOLD_NS))
 		return true;
 	let_in(g);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the guard logs about a function: what the function does, what that costs, and what to
- * write instead.  The figures are an NVIDIA H200's; docs/measurements.md tells how they were found.
+ * The guard's messages about a function: what it does, what that costs, and what to write instead.
+ * The figures are an NVIDIA H200's; docs/measurements.md describes the measurements.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 
 #define NAME_MAX_BYTES 128
 
-/* The function's name, or its place, FILE+0xOFFSET as addr2line(1) takes it. */
+/* Writes the function's name, or its place as FILE+0xOFFSET, which addr2line(1) accepts. */
 static void guard_name(rnl__function *fn, char *name, size_t bytes)
 {
 	char symbol[NAME_MAX_BYTES];

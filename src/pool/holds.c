@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that are finished from outside; holds.h has the design. */
+/* Jobs that are finished from outside the pool; holds.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -18,22 +18,22 @@
 #include "sys/fence.h"
 #include "sys/tsan.h"
 
-#define MANY 65536u		/* slots; before it makes more, a worker waits for the timer thread, */
-#define NAP_NS 100000u		/* ... for so long, */
-#define NAPS 100		/* so many times */
-#define FIRST_CHUNK 64u		/* slots; each chunk has twice as many as the one before */
-#define INDEX_BITS 22		/* of an id, above them the worker */
-#define ENDED 2u		/* beside a release's 1, what an end adds to `use` */
+#define MANY 65536u		/* slots; to make more, a worker waits for the timer thread: ... */
+#define NAP_NS 100000u		/* ... for so long at a time, ... */
+#define NAPS 100		/* ... and so many times */
+#define FIRST_CHUNK 64u		/* slots; each chunk has twice as many as the last */
+#define INDEX_BITS 22		/* of an id; the bits above are the worker */
+#define ENDED 2u		/* besides a release's 1, an end adds this to `use` */
 
 struct rnl__hold_slot {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t use; /* odd: taken */
-	/* Other threads compare these; the slot's owner uses them. */
+	/* Other threads only compare these; the slot's owner uses them. */
 	_Atomic(struct rnl_job *) job;
-	_Atomic uint64_t at;		/* of a hold: the job's deadline; else when its wait began */
-	_Atomic uint32_t waits;		/* no hold: the job waits for its holds */
+	_Atomic uint64_t at;		/* hold: the job's deadline; wait: when it began */
+	_Atomic uint32_t waits;		/* not a hold: the job waits for its holds */
 	uint32_t id;
-	void *next, *before, *child;	/* in the timer's heap; first `next` is the link in came_holds */
-	void *link;			/* in free, freed_holds or left_holds */
+	void *next, *before, *child;	/* links of a heap; `next` also links came_holds */
+	void *link;			/* links free, freed_holds or left_holds */
 };
 
 _Static_assert(sizeof(struct rnl__hold_slot) == RNL__CACHE_LINE, "a slot is a cache line");
@@ -42,7 +42,7 @@ _Static_assert((FIRST_CHUNK << RNL__HOLD_CHUNKS) - FIRST_CHUNK < 1u << INDEX_BIT
 
 /* ---- slots --------------------------------------------------------------- */
 
-/* How many slots are in the chunks before that one. */
+/* Returns how many slots are in the earlier chunks. */
 static uint32_t slots_before(unsigned chunk)
 {
 	return (FIRST_CHUNK << chunk) - FIRST_CHUNK;
@@ -59,7 +59,7 @@ static struct rnl__worker *holds_worker(struct rnl_pool *pool, uint32_t id)
 	return rnl__worker_at(pool, (id - 1) >> INDEX_BITS);
 }
 
-/* NULL: no slot has the id, which may be any number. */
+/* Returns the slot with the id, which may be any number, or NULL. */
 static struct rnl__hold_slot *holds_slot(struct rnl_pool *pool, uint32_t id)
 {
 	const uint32_t index = (id - 1) & ((1u << INDEX_BITS) - 1);
@@ -72,13 +72,13 @@ static struct rnl__hold_slot *holds_slot(struct rnl_pool *pool, uint32_t id)
 	return slots ? &slots[index - slots_before(chunk)] : NULL;
 }
 
-/* Any thread; the slot is the caller's. */
+/* Puts the caller's slot back.  Any thread. */
 static void holds_put_back(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
 	(void)rnl__inbox_put(&holds_worker(pool, slot->id)->freed_holds, slot, &slot->link);
 }
 
-/* Makes a chunk of free slots.  False: no memory, or too many. */
+/* Makes a chunk of free slots.  Returns false if there is no memory, or there are too many. */
 static bool make_chunk(struct rnl__worker *w)
 {
 	struct rnl__holds *holds = &w->holds;
@@ -100,7 +100,7 @@ static bool make_chunk(struct rnl__worker *w)
 	return true;
 }
 
-/* Asks the timer thread to put back slots that were released.  False: it has none. */
+/* Asks the timer thread to put back released slots.  Returns false if it has none. */
 static bool ask_for_slots(struct rnl__worker *w)
 {
 	if (!rnl__inbox_holds(&w->pool->timer.left_holds))
@@ -110,7 +110,7 @@ static bool ask_for_slots(struct rnl__worker *w)
 	return true;
 }
 
-/* If holds are taken faster than the timer thread puts slots back, waits for some, rather than make more. */
+/* Waits for slots, rather than make more, if the timer thread puts them back too slowly. */
 static void await_slots(struct rnl__worker *w)
 {
 	struct rnl__holds *holds = &w->holds;
@@ -121,7 +121,7 @@ static void await_slots(struct rnl__worker *w)
 		rnl__nap(NAP_NS);
 }
 
-/* A free slot of this thread's worker, or NULL. */
+/* Returns a free slot of this thread's worker, or NULL. */
 static struct rnl__hold_slot *free_slot(struct rnl__worker *w)
 {
 	struct rnl__holds *holds = &w->holds;
@@ -143,8 +143,8 @@ static struct rnl__hold_slot *free_slot(struct rnl__worker *w)
 }
 
 /*
- * Takes a slot for a job of this thread's worker, or NULL: no memory.  The timer thread may end the use
- * at once, if it is late: so @use has it as it was made.
+ * Takes a slot for a job of this thread's worker.  Returns NULL if there is no memory.  The timer
+ * thread may end an expired use immediately, so @use has the value as it was set.
  */
 static struct rnl__hold_slot *holds_take(struct rnl__worker *w, struct rnl_job *job, bool waits,
 					 uint64_t at, uint64_t *use)
@@ -154,8 +154,8 @@ static struct rnl__hold_slot *holds_take(struct rnl__worker *w, struct rnl_job *
 	if (!slot)
 		return NULL;
 	/*
-	 * [holds.T2] release, all three: a thread that finds one of them finds the use before it over;
-	 * pairs with [holds.L2]
+	 * [holds.T2] release, all three: a thread that sees one of them sees that the earlier use
+	 * is over; pairs with [holds.L2]
 	 */
 	atomic_store_explicit(&slot->job, job, memory_order_release);
 	/* [holds.T2] release */
@@ -163,17 +163,17 @@ static struct rnl__hold_slot *holds_take(struct rnl__worker *w, struct rnl_job *
 	/* [holds.T2] release */
 	atomic_store_explicit(&slot->at, at, memory_order_release);
 	*use = rnl__own_read(&slot->use) + 1;
-	/* [holds.T1] release: what the slot says; pairs with [holds.U1], [holds.L1] */
+	/* [holds.T1] release: the slot's contents; pairs with [holds.U1], [holds.L1] */
 	atomic_store_explicit(&slot->use, *use, memory_order_release);
 	return slot;
 }
 
-/* Takes a slot over whose use is still this one: it is the caller's to put back then. */
+/* Takes the slot over if its use is still @use.  True: the caller must put the slot back. */
 static bool take_over(struct rnl__hold_slot *slot, uint64_t use, unsigned by)
 {
 	/*
-	 * [holds.U1] acq_rel: one thread exchanges a use; the slot, as it was taken, to that one;
-	 * pairs with [holds.T1]
+	 * [holds.U1] acq_rel: only one thread exchanges a use, and it sees the slot as it was
+	 * taken; pairs with [holds.T1]
 	 */
 	return atomic_compare_exchange_strong_explicit(&slot->use, &use, use + by,
 						       memory_order_acq_rel,
@@ -187,28 +187,28 @@ static _Atomic uint32_t *count_of(struct rnl_job *job)
 	return rnl__atomic(&job->holds);
 }
 
-/* Drops a hold's share.  The last one returns the job: from then on it may be done. */
+/* Drops a hold's share.  The last drop returns the job, which may be done from then on. */
 static void holds_drop(struct rnl_pool *pool, struct rnl_job *job)
 {
 	uint32_t nr = rnl__peek(count_of(job));
 
 	rnl__tsan_release(job);
 	while (nr > 1) {
-		/* [holds.D1] acq_rel: what each release did, to the last one; pairs with [holds.D1] */
+		/* [holds.D1] acq_rel: each release's effects, to the last; pairs with [holds.D1] */
 		if (atomic_compare_exchange_weak_explicit(count_of(job), &nr, nr - 1,
 							  memory_order_acq_rel,
 							  memory_order_relaxed))
 			return;
 	}
-	/* [holds.D2] acquire: what the other releases did; pairs with [holds.D1] */
+	/* [holds.D2] acquire: the other releases' effects; pairs with [holds.D1] */
 	(void)atomic_load_explicit(count_of(job), memory_order_acquire);
-	/* The return of the job publishes it. */
+	/* Returning the job publishes it. */
 	rnl__worker_return(rnl__worker_at(pool, job->worker), job);
 }
 
 /*
- * Ends a hold after take_over().  @in_heap: the slot is in the timer thread's heap, or on its way there, so the
- * timer thread puts it back.  The caller has the pool pinned, or is one of its threads.
+ * Ends a hold after take_over().  @in_heap: the timer thread puts the slot back, because it is in
+ * its heap or on its way there.  The caller has the pool pinned, or is one of its threads.
  */
 static void holds_end(struct rnl_pool *pool, struct rnl__hold_slot *slot, bool in_heap, int result)
 {
@@ -255,7 +255,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	await_slots(w);
 	slot = holds_take(w, job, false, expires_at, &use);
 	if (!slot) {
-		/* relaxed: the same */
+		/* relaxed: see the add */
 		atomic_fetch_sub_explicit(count_of(job), 1, memory_order_relaxed);
 		return -ENOMEM;
 	}
@@ -266,29 +266,29 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	if (expires_at == RNL__NEVER)
 		return 0;
 	(void)rnl__inbox_put(&w->pool->timer.came_holds, slot, &slot->next);
-	/* [holds.E1] full barrier: the slot came before the look; pairs with [queue.W2] */
+	/* [holds.E1] full barrier: the slot is put before the look; pairs with [queue.W2] */
 	rnl__mb_after_rmw();
 	rnl__timer_expect(&w->pool->timer.self, expires_at);
 	return 0;
 }
 
-/* Whether the slot is a waiting job's own, in the use that was read before if that has not changed since. */
+/* Returns true if the slot, in the use that was read before, is a waiting job's own. */
 static bool is_wait(struct rnl__hold_slot *slot)
 {
-	/* [holds.L2] acquire: as in holds_look(); pairs with [holds.T2] */
+	/* [holds.L2] acquire: see holds_look(); pairs with [holds.T2] */
 	return atomic_load_explicit(&slot->waits, memory_order_acquire);
 }
 
-/* rnl__holds_release() of a pool that is pinned. */
+/* Releases a hold of a pool that is pinned. */
 static int holds_release(struct rnl_pool *pool, const struct rnl_hold *hold, int result)
 {
 	struct rnl__hold_slot *slot = hold->use & 1 ? holds_slot(pool, hold->slot) : NULL;
-	/* [holds.L1] acquire: as in holds_look(); pairs with [holds.T1] */
+	/* [holds.L1] acquire: see holds_look(); pairs with [holds.T1] */
 	uint64_t now = slot ? atomic_load_explicit(&slot->use, memory_order_acquire) : 0;
 
 	/*
-	 * A waiting job's own slot was given to no program.  The slot may have been released and taken
-	 * for a wait between the two looks: then its use has changed, by [holds.L2].
+	 * No program has a hold on a waiting job's own slot.  Between the two looks, the slot may
+	 * have been released and taken for a wait; then its use has changed, by [holds.L2].
 	 */
 	if (now < hold->use || (now == hold->use && is_wait(slot) && rnl__peek(&slot->use) == now))
 		return -EINVAL;
@@ -314,22 +314,22 @@ int rnl__holds_release(const struct rnl_hold *hold, int result)
 
 /* ---- looking through the slots ------------------------------------------- */
 
-/* What a thread finds in a slot that others may take and put back meanwhile. */
+/* The contents of a slot that other threads may take and put back meanwhile. */
 struct view {
 	uint64_t use, at;
-	struct rnl_job *job;		/* to be compared only */
+	struct rnl_job *job;		/* for comparison only */
 	bool waits;
 };
 
-/* False: the slot is free. */
+/* Reads a slot.  Returns false if it is free. */
 static bool holds_look(struct rnl__hold_slot *slot, struct view *view)
 {
 	/*
-	 * [holds.L1] acquire: if the use is still this one when it is exchanged, or looked at again,
-	 * the others are of this use; pairs with [holds.T1]
+	 * [holds.L1] acquire: if the use is unchanged when it is exchanged or read again, the other
+	 * fields belong to it; pairs with [holds.T1]
 	 */
 	view->use = atomic_load_explicit(&slot->use, memory_order_acquire);
-	/* [holds.L2] acquire, all three: the same; pairs with [holds.T2] */
+	/* [holds.L2] acquire, all three: like [holds.L1]; pairs with [holds.T2] */
 	view->job = atomic_load_explicit(&slot->job, memory_order_acquire);
 	/* [holds.L2] acquire */
 	view->waits = atomic_load_explicit(&slot->waits, memory_order_acquire);
@@ -338,7 +338,7 @@ static bool holds_look(struct rnl__hold_slot *slot, struct view *view)
 	return view->use & 1;
 }
 
-/* The slot with that number of a worker's; NULL: there are no more. */
+/* Returns the slot with that number of a worker, or NULL if there are no more. */
 static struct rnl__hold_slot *nth_slot(struct rnl_pool *pool, unsigned worker, uint32_t index)
 {
 	return holds_slot(pool, (worker << INDEX_BITS | index) + 1);
@@ -374,8 +374,8 @@ void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
 /* ---- deadlines: the timer thread's ------------------------------------------------ */
 
 /*
- * A slot is put back when both have happened: it was released, and it is out of the heap for good.  Each
- * of them calls this once, in any order.
+ * Puts a slot back on its second call.  One call is for the release, the other when the slot is
+ * permanently out of the heap, in any order.
  */
 static void meet_slot(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
@@ -389,7 +389,7 @@ static void meet_slot(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 
 static void take_in_slots(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
-	/* First those that left: each of them came before. */
+	/* Taken first, because each slot in it came before it left. */
 	struct rnl__hold_slot *left = rnl__inbox_take_all(&pool->timer.left_holds), *came, *next;
 
 	for (came = rnl__inbox_take_all(&pool->timer.came_holds); came; came = next) {
@@ -440,12 +440,12 @@ bool rnl__holds_await(struct rnl__worker *w, struct rnl_job *job)
 {
 	uint64_t use;
 
-	/* [holds.D3] acquire: what the releases did; pairs with [holds.D1] */
+	/* [holds.D3] acquire: the releases' effects; pairs with [holds.D1] */
 	if (atomic_load_explicit(count_of(job), memory_order_acquire) == 1)
 		return false;
-	/* Without memory the job is missing in lists. */
+	/* If there was no memory for a slot, lists do not have the job. */
 	job->waiting = holds_take(w, job, true, w->track ? rnl__now() : rnl__now_coarse(), &use);
-	/* [holds.D4] acq_rel: as [holds.D1]; pairs with [holds.D1] */
+	/* [holds.D4] acq_rel: like [holds.D1]; pairs with [holds.D1] */
 	if (atomic_fetch_sub_explicit(count_of(job), 1, memory_order_acq_rel) != 1)
 		return true;
 	(void)rnl__holds_over(w, job);

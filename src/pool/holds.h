@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holds: what keeps a job from being done until a thread outside of the pool says so.
+ * Holds: a hold keeps a job from being done until a thread outside of the pool releases it.
  *
  * DESIGN
- *	A job counts its holds, and one share of its worker's.  The worker drops its share when
- *	the function has returned and the device has passed the job.  If that is not the last one,
- *	the job waits for its holds, on no list; the release of the last hold returns the job to
- *	its worker, which goes on with it: worker/complete.h.
+ *	A job counts its holds, and one share of its worker.  The worker drops its share when the
+ *	function has returned and the device has completed the job.  If that is not the last share,
+ *	the job waits for its holds, on no list.  The release of the last hold returns the job to
+ *	its worker, which continues with it: worker/complete.h.
  *	A hold names a pool, a slot of one of its workers, and the use of that slot.  A release may
- *	come at any time, late, twice, after the pool's end: so it pins the pool by its name, and
- *	only then reads the slot: pool/directory.h.  `use` is odd while the slot is taken, and counts
- *	on with each change.  A release exchanges it, so of several releases one wins; the winner owns
+ *	come at any time, late, twice, or after the pool's end.  So it pins the pool by its name
+ *	before it reads the slot: pool/directory.h.  `use` is odd while the slot is taken, and grows
+ *	with each change.  A release exchanges it, so one of several releases wins.  The winner owns
  *	the slot, and the job is not done before the winner drops its count.
  *	The worker takes slots, any thread puts them back.  They are freed with the pool.
- *	The timer thread ends the holds of a job whose deadline has passed, as a release does.  It has them
- *	in a heap, by their deadline.  A slot in the heap is not put back by the release: that puts it
- *	on a list of the timer thread's, which takes it out of the heap.  The timer thread looks at that list when
- *	a hold is late, and when a worker has no free slot.
- *	While a job waits for its holds it has a slot of its own, so that other threads can name
- *	the job.
+ *	The timer thread ends the holds of an expired job, like a release.  It keeps them in a heap,
+ *	by deadline.  The release does not put back a slot that is in the heap: it puts the slot on
+ *	a list, from which the timer thread takes it out of the heap.  The timer thread reads that
+ *	list when a hold expires, and when a worker has no free slot.
+ *	While a job waits for its holds it has a slot of its own, so other threads can name the job.
  *	Model: tests/model/hold.pml.
  *
- *			take	release	late	await	over	list
+ *			take	release	expire	await	over	list
  *	take		X	-	-	X	X	-	X: the job's worker only
  *	release		-	-	-	-	-	-
- *	late		-	-	-	-	-	-
+ *	expire		-	-	-	-	-	-
  *	list		-	-	-	-	-	-
  */
 #ifndef RNL_HOLDS_H
@@ -58,35 +57,35 @@ static inline void rnl__holds_note(struct rnl_job *job, int32_t result)
 		;
 }
 
-/* In the job's function: takes a hold.  0 or -ENOMEM. */
+/* In the job's function: takes a hold.  Returns 0 or -ENOMEM. */
 int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold *hold);
 
-/* Releases a hold of this process: 0; -EALREADY, -ESTALE it is over; -EINVAL it never was one. */
+/* Releases a hold of this process: 0; -EALREADY, -ESTALE it is over; -EINVAL it was never taken. */
 int rnl__holds_release(const struct rnl_hold *hold, int result);
 
-/* In the job's function, which is called again: ends what the first call took. */
+/* In the job's function, which is called again: ends the holds of the first call. */
 void rnl__holds_end_of(struct rnl__worker *w, const struct rnl_job *job);
 
-/* The timer thread: ends the pool's holds that are late. */
+/* The timer thread: ends the pool's expired holds. */
 void rnl__holds_expire(struct rnl_pool *pool, uint64_t now, struct rnl__timer_break *brk);
 
 /*
- * The job's worker, in place of what makes the job done: drops the worker's share.  True: the job
- * waits for its holds, and will be returned; rnl__holds_over() is due then.
+ * On the job's worker, instead of completing the job: drops the worker's share.  Returns true if
+ * the job waits for its holds and will be returned; rnl__holds_over() must follow then.
  */
 bool rnl__holds_await(struct rnl__worker *w, struct rnl_job *job);
 
-/* The job was returned.  When its wait began. */
+/* Ends the wait of a returned job.  Returns when the wait began. */
 uint64_t rnl__holds_over(struct rnl__worker *w, struct rnl_job *job);
 
-/* The jobs of a pool that wait for their holds: calls @fn for each. */
+/* Calls @fn for each job of a pool that waits for its holds. */
 typedef void rnl__holds_fn(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since);
 void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg);
 
-/* The timer thread: before it starts. */
+/* Called before the timer thread starts. */
 void rnl__holds_init(struct rnl_pool *pool);
 
-/* Frees a worker's slots: no release touches the pool any more, and the timer thread has ended. */
+/* Frees a worker's slots.  No release touches the pool any more; the timer thread has ended. */
 void rnl__holds_fini(struct rnl__holds *holds);
 
 #endif

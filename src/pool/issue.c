@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The public operations, which the calling thread issues on its implicit stream: each is checked,
- * noted in a trace, and given to the backend, which does what it means.
+ * The public operations, which the calling thread issues on its implicit stream.  Each is checked,
+ * noted in a trace, and passed to the backend.
  *
  * DESIGN
  *	In a job, a copy of pageable memory goes through the worker's staging buffers, so the
- *	function does not wait for it; other operations may be gathered with those of other jobs.
- *	An operation that fails is its job's error, in case the function does not return it.
- *	A function under guard is captured: what a capture cannot have is found here, and the
- *	function is called again without it.
+ *	function does not wait for it.  Other operations may be gathered with those of other jobs.
+ *	An operation that fails sets its job's error, in case the function does not return it.
+ *	A function under guard is captured.  If an operation cannot be captured, this is found here,
+ *	and the function is called again without a capture.
  */
 #include "config.h"
 
@@ -31,7 +31,7 @@
 
 #define PITCH_MAX ((size_t)INT32_MAX)	/* CUDA's cudaDeviceProp.memPitch */
 
-/* The log of the calling worker's pool; NULL: the process's. */
+/* Returns the log of the calling worker's pool; NULL: the process's. */
 static const struct rnl__log *issue_log(void)
 {
 	return rnl__thread.worker ? &rnl__thread.worker->pool->log : NULL;
@@ -39,7 +39,7 @@ static const struct rnl__log *issue_log(void)
 
 #define issue_invalid(...) rnl__invalid(issue_log(), __VA_ARGS__)
 
-/* 0, or why the calling thread may not use its device. */
+/* Returns 0, or the error that keeps the calling thread from its device. */
 static int issue_ready(const char *call)
 {
 	const struct rnl__stream *stream = rnl__thread.stream;
@@ -48,7 +48,7 @@ static int issue_ready(const char *call)
 		return rnl__refused(issue_log(), -ENODEV, "%s: this thread has no stream: call it in "
 				    "a job's function, or call rnl_thread_attach() on this thread "
 				    "before", call);
-	/* The error of the unit's own calls, which a refusal of our next call would hide. */
+	/* Saves the error of the unit's own calls, which a refusal of our next call would hide. */
 	if (rnl__thread.guard && stream->device->info.cuda && !rnl__thread.guard->unit_code)
 		rnl__thread.guard->unit_code = rnl__units_error();
 	if (rnl__thread.generation != rnl__generation)
@@ -64,7 +64,7 @@ static int issue_note_error(int ret)
 	return ret;
 }
 
-/* The track of the job that runs on this thread; NULL: no trace runs, or no job. */
+/* Returns the track of the job that runs on this thread, or NULL if no trace or no job runs. */
 static struct rnl__track *own_track(void)
 {
 	return rnl__thread.job && rnl__thread.worker ? rnl__thread.worker->track : NULL;
@@ -94,7 +94,7 @@ static int issue_unchecked_copy(const struct rnl__copy *c)
 	if (!worker)
 		return rnl__gather_copy(c);
 	if (rnl__thread.guard && rnl__staging_pageable(&worker->staging, c)) {
-		/* Steps of a CPU cannot be captured: the function is called again, unwatched. */
+		/* CPU steps cannot be captured: the function is called again, unwatched. */
 		rnl__thread.guard->found |= RNL__PAGEABLE_COPY;
 		rnl__thread.guard->again = true;
 		return 0;
@@ -111,15 +111,15 @@ static int issue_unchecked_copy(const struct rnl__copy *c)
 }
 
 /*
- * Whether the device has refused an operation's arguments.  It may refuse any while the function is
- * captured, which is called again then.
+ * Returns true if the device has refused an operation's arguments.  Under capture it may refuse
+ * any, and the function is called again.
  */
 static bool issue_refused(int ret)
 {
 	return (ret == -EINVAL || ret == -ENOTSUP) && !rnl__thread.guard;
 }
 
-/* Whether rows do not overlap, and CUDA can address them. */
+/* Returns true if rows do not overlap, and CUDA can address them. */
 static bool valid_rows(size_t pitch, size_t width, size_t rows)
 {
 	return pitch >= width && pitch <= PITCH_MAX && rows <= SIZE_MAX / 2 / PITCH_MAX;
@@ -279,7 +279,7 @@ int rnl_scratch(size_t bytes, void **memp)
 	return issue_note_error(ret ? ret : rnl__scratch_get(&worker->scratch, bytes, memp));
 }
 
-/* Has the device write the arguments; a device without a kernel for that copies them. */
+/* Makes the device write the arguments.  A device without a kernel for that copies them. */
 static int send_args(const void *user, size_t bytes, void *mem)
 {
 	const struct rnl_kernel *kernel = rnl__thread.stream->device->ops->args();

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lane of a queue: jobs in order, on a cds_wfcq of liburcu; wait-free to put on.
+ * A lane of a queue: jobs in order, on a cds_wfcq of liburcu; a put is wait-free.
  *
  * DESIGN
- *	A put is one exchange of the tail and one store of the link.  Between the two the job is half
- *	put: the lane holds it, and no taker can have it yet.
- *	A taker has the lane's `busy` word for some instructions; a taker that finds the word set comes
- *	back, it does not wait; a put never looks at the word.
- *	The _blocking calls of cds_wfcq sleep for 10 ms when they meet a job that is half put: only
- *	the _nonblocking ones are used here.
- *	All of it is inlined: each job goes through it.
+ *	A put is one exchange of the tail and one store of the link.  Between the two the job is
+ *	half put: the lane holds it, but no taker can take it yet.
+ *	A taker holds the lane's `busy` word for a few instructions.  A taker that finds the word
+ *	set does not wait; it tries again later.  A put never reads the word.
+ *	The _blocking calls of cds_wfcq sleep for 10 ms when they meet a half put job, so only the
+ *	_nonblocking calls are used here.
+ *	Everything is inlined, because each job passes through it.
  */
 #ifndef RNL_LANE_H
 #define RNL_LANE_H
@@ -26,23 +26,23 @@
 #include "sys/fence.h"
 #include "sys/tsan.h"
 
-#define RNL__LANE_SHUT (UINT64_C(1) << 63) /* in `promised`: the lane takes no promises */
+#define RNL__LANE_SHUT (UINT64_C(1) << 63) /* in `promised`: the lane refuses promises */
 
 struct rnl__lane {
 	/* The producers' line ... */
 	_Alignas(RNL__CACHE_LINE) struct cds_wfcq_tail tail;
-	_Atomic uint64_t promised;	/* keyed: jobs ever, | RNL__LANE_SHUT */
+	_Atomic uint64_t promised;	/* keyed: all jobs so far, | RNL__LANE_SHUT */
 	/* ... and the takers'. */
 	_Alignas(RNL__CACHE_LINE) struct __cds_wfcq_head head;
-	_Atomic uint32_t busy;		/* a taker is at the head, or a scan at a job */
+	_Atomic uint32_t busy;		/* a taker is at the head, or a scan is at a job */
 	_Atomic uint64_t taken;
-	_Atomic uint64_t done;		/* keyed: jobs ever, of the owner */
-	_Atomic uint64_t removed;	/* keyed: jobs ever, done without the owner */
+	_Atomic uint64_t done;		/* keyed: all jobs so far that the owner finished */
+	_Atomic uint64_t removed;	/* keyed: all jobs so far that finished without the owner */
 };
 
 /*
- * liburcu is called out of line, so a library that is built with ThreadSanitizer does not show it
- * the exchange that hands a job over; these two do.
+ * liburcu is called out of line, so a library built with ThreadSanitizer does not see the exchange
+ * that passes a job on.  These two show it the exchange.
  */
 #ifdef RNL__TSAN_BUILD
 #define rnl__lane_handed_over(job) __tsan_release(job)
@@ -50,8 +50,8 @@ struct rnl__lane {
 #else
 #define rnl__lane_handed_over(job) ((void)(job))
 /*
- * [queue.T3] acquire fence: cds_wfcq orders the node alone after a dequeue, and a job's function
- * reads what its submitter wrote anywhere; pairs with [queue.E1].  No instruction on x86.
+ * [queue.T3] acquire fence: cds_wfcq orders only the node after a dequeue, and a job's function
+ * reads anything that its submitter wrote; pairs with [queue.E1].  No instruction on x86.
  */
 #define rnl__lane_taken_over(job) atomic_thread_fence(memory_order_acquire)
 #endif
@@ -81,20 +81,20 @@ static inline void rnl__lane_init(struct rnl__lane *lane)
 
 static inline struct cds_wfcq_node *rnl__lane_next(struct cds_wfcq_node *node)
 {
-	/* relaxed: rnl__lane_taken_over() orders what is behind the link */
+	/* relaxed: rnl__lane_taken_over() orders the accesses through the link */
 	return atomic_load_explicit(rnl__atomic(&node->next), memory_order_relaxed);
 }
 
-/* The lane's one taker sets a link, which no put sets now. */
+/* Sets a link, as the lane's only taker.  No put sets this link now. */
 static inline void rnl__lane_set_next(struct cds_wfcq_node *node, struct cds_wfcq_node *next)
 {
-	/* relaxed: the next taker gets the lane in order, [queue.T1]; a put has the tail */
+	/* relaxed: [queue.T1] orders it for the next taker; a put only uses the tail */
 	atomic_store_explicit(rnl__atomic(&node->next), next, memory_order_relaxed);
 }
 
 /*
- * A put's exchange moves the tail off the head before the link is there.  The tail is on the
- * producers' line, so it is read only if there is no link.
+ * Returns true if the lane has a job, even a half put one.  A put's exchange moves the tail before
+ * the link is set; the tail, on the producers' line, is read only if there is no link.
  */
 static inline bool rnl__lane_holds(struct rnl__lane *lane)
 {
@@ -102,7 +102,7 @@ static inline bool rnl__lane_holds(struct rnl__lane *lane)
 	       CMM_LOAD_SHARED(lane->tail.p) != &lane->head.node;
 }
 
-/* Fetches the next job's first two lines while this job runs. */
+/* Prefetches the next job's first two cache lines while this job runs. */
 static inline void rnl__lane_fetch(const struct cds_wfcq_node *next)
 {
 	if (!next)
@@ -112,10 +112,10 @@ static inline void rnl__lane_fetch(const struct cds_wfcq_node *next)
 }
 
 /*
- * The lane's one taker takes the job behind @prev, which is the head or a job that stays; false:
- * not now, a put has yet to set its link.  cds_wfcq removes from its head in this way; with its own
- * functions a look at the first job and a take were two calls.  If the job is the last one, the tail
- * goes back to @prev, unless a put has moved the tail on.
+ * Takes the job after @prev, as the lane's only taker; @prev is the head or a job that stays.
+ * Returns false if a put has not set its link yet.  cds_wfcq removes jobs from its head in the same
+ * way, but with its functions a look at the first job and a take are two calls.  If the job is the
+ * last one, the tail goes back to @prev, unless a put has moved it on.
  */
 static inline bool rnl__lane_remove(struct rnl__lane *lane, struct cds_wfcq_node *prev)
 {
@@ -131,7 +131,7 @@ static inline bool rnl__lane_remove(struct rnl__lane *lane, struct cds_wfcq_node
 		last = uatomic_cmpxchg(&lane->tail.p, node, prev) == node;
 		next = last ? NULL : rnl__lane_next(node);
 	}
-	/* The next taker has the next job's link from us: [queue.T3] here, [queue.T2] for it. */
+	/* [queue.T3] orders the next job's link for us, and [queue.T2] for the next taker. */
 	if (next)
 		rnl__lane_taken_over(rnl__lane_job(next));
 	if (!last)
@@ -142,7 +142,7 @@ static inline bool rnl__lane_remove(struct rnl__lane *lane, struct cds_wfcq_node
 	return true;
 }
 
-/* The lane's one taker looks at the first job, which stays there; or NULL. */
+/* Returns the first job, which stays in the lane, or NULL.  Called by the lane's only taker. */
 static inline struct rnl_job *rnl__lane_first(struct rnl__lane *lane)
 {
 	struct cds_wfcq_node *node = rnl__lane_next(&lane->head.node);
@@ -153,7 +153,7 @@ static inline struct rnl_job *rnl__lane_first(struct rnl__lane *lane)
 	return rnl__lane_job(node);
 }
 
-/* The lane's one taker takes the first job, at which it has looked; NULL: not now. */
+/* Takes @first, the result of rnl__lane_first().  Returns NULL if it cannot be taken yet. */
 static inline struct rnl_job *rnl__lane_take(struct rnl__lane *lane, struct rnl_job *first)
 {
 	if (!rnl__lane_remove(lane, &lane->head.node))
@@ -162,7 +162,7 @@ static inline struct rnl_job *rnl__lane_take(struct rnl__lane *lane, struct rnl_
 	return first;
 }
 
-/* Becomes the lane's one taker; false: the lane is empty, or another thread is the taker. */
+/* Becomes the lane's only taker.  Returns false if the lane is empty or has a taker. */
 static inline bool rnl__lane_begin(struct rnl__lane *lane)
 {
 	/* [queue.T1] acquire: the head as the last taker left it; pairs with [queue.T2] */
@@ -172,7 +172,7 @@ static inline bool rnl__lane_begin(struct rnl__lane *lane)
 
 static inline void rnl__lane_end(struct rnl__lane *lane)
 {
-	/* [queue.T2] release: hands the head on; pairs with [queue.T1] */
+	/* [queue.T2] release: the head, for the next taker; pairs with [queue.T1] */
 	atomic_store_explicit(&lane->busy, 0, memory_order_release);
 }
 
@@ -195,7 +195,7 @@ static inline uint64_t rnl__lane_taken(struct rnl__lane *lane)
 	return atomic_load_explicit(&lane->taken, memory_order_relaxed);
 }
 
-/* Puts a job.  A full barrier. */
+/* Puts a job.  Implies a full barrier. */
 static inline void rnl__lane_put(struct rnl__lane *lane, struct rnl_job *job)
 {
 	job->link = NULL;
@@ -208,7 +208,7 @@ static inline void rnl__lane_put(struct rnl__lane *lane, struct rnl_job *job)
 	rnl__mb_after_rmw();
 }
 
-/* Puts several at once, in order.  A full barrier. */
+/* Puts several jobs with one exchange, in order.  Implies a full barrier. */
 static inline void rnl__lane_put_row(struct rnl__lane *lane, struct rnl_job *const *jobs,
 				     unsigned nr)
 {
@@ -221,7 +221,7 @@ static inline void rnl__lane_put_row(struct rnl__lane *lane, struct rnl_job *con
 		rnl__lane_handed_over(jobs[i]);
 		cds_wfcq_enqueue(&head, &tail, rnl__lane_node(jobs[i]));
 	}
-	/* [queue.E2] full barrier, as [queue.E1]; pairs with [park.S1] */
+	/* [queue.E2] full barrier, like [queue.E1]; pairs with [park.S1] */
 	__cds_wfcq_splice_nonblocking(&lane->head, &lane->tail, &head, &tail);
 	rnl__mb_after_rmw();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs in no queue: the bounds of their tallies, and entries that are taken back. */
+/* Jobs in no queue: the limits of their tallies, and entries that are taken back. */
 #include "config.h"
 
 #include "pool/outside.h"

@@ -3,22 +3,21 @@
  * Outside: accepted jobs that are in no worker's queue, and operations of the library's own.
  *
  * DESIGN
- *	Each has one reason to be outside, and is counted in that reason's tally from the submit until
- *	it leaves.  A job leaves to a queue, where it was counted before, or to its worker, which
- *	counts it as released later; so a drain that compares the sums finds it in one of them.
- *	There is one way out: rnl__outside_leave() counts, and rings for those that the change
- *	concerns.  A submit that cannot enter elsewhere takes its entry back, which rings for all.
- *	So no caller rings.
+ *	Each has one reason to be outside, and is counted in that reason's tally from the submit
+ *	until it leaves.  A job leaves to a queue, where it was counted before, or to its worker,
+ *	which counts it as released later; so a drain that compares sums finds it in one of them.
+ *	There is one way out: rnl__outside_leave() counts, and wakes those concerned.  A submit that
+ *	cannot enter elsewhere takes its entry back, and so wakes all.  Callers need not wake.
  *
- *	reason		bound		leaves when			concerns
- *	DEFERRED	max_queued	it is in a queue		submits in line
- *	CHAINED		max_queued	its worker has it		submits in line
+ *	reason		bound		leaves when			wakes
+ *	DEFERRED	max_queued	it is in a queue		the wait queue
+ *	CHAINED		max_queued	its worker has it		the wait queue
  *	DELAYED		-		it is in a queue		drains, the timer thread
  *	LAST		-		it is in a queue		drains, the timer thread
  *	OPERATION	-		it ends				drains, the timer thread
  *
- *	rnl_pool_close() closes CHAINED first, DELAYED after the queues, and DEFERRED last;
- *	LAST and OPERATION stay open.
+ *	rnl_pool_close() closes CHAINED first, DELAYED after the queues, and DEFERRED last; LAST and
+ *	OPERATION stay open.
  */
 #ifndef RNL_OUTSIDE_H
 #define RNL_OUTSIDE_H
@@ -32,22 +31,22 @@
 
 void rnl__outside_init(struct rnl_pool *pool);
 
-/* Enters @nr, or none: 0, -EAGAIN no space, -ESHUTDOWN closed. */
+/* Enters all of @nr or none.  Returns 0, -EAGAIN if there is no space, or -ESHUTDOWN if closed. */
 static inline int rnl__outside_enter(struct rnl_pool *pool, enum rnl__outside why, unsigned nr)
 {
 	return nr ? rnl__tally_enter(&pool->outside[why], nr) : 0;
 }
 
-/* Takes @nr entries back, and rings: a drain or a submit may have counted them. */
+/* Takes @nr entries back, and wakes: a drain or a submit may have counted them. */
 void rnl__outside_take_back(struct rnl_pool *pool, enum rnl__outside why, unsigned nr);
 
-/* The one way out. */
+/* Leaves: the only way out. */
 static inline void rnl__outside_leave(struct rnl_pool *pool, enum rnl__outside why)
 {
 	rnl__tally_leave(&pool->outside[why]);
 	/*
-	 * [outside.L1] full barrier: it has left before the look for waiters; pairs with [waitq.W1],
-	 * [eventcount.L2]
+	 * [outside.L1] full barrier: it has left before the look for waiters; pairs with
+	 * [waitq.W1], [eventcount.L2]
 	 */
 	rnl__mb_after_rmw();
 	if (why == RNL__DEFERRED || why == RNL__CHAINED)
@@ -56,7 +55,7 @@ static inline void rnl__outside_leave(struct rnl_pool *pool, enum rnl__outside w
 		rnl__pool_wake_drained(pool);
 }
 
-/* How many are outside for this reason, about. */
+/* Returns about how many are outside for this reason. */
 static inline uint64_t rnl__outside_nr(struct rnl_pool *pool, enum rnl__outside why)
 {
 	return rnl__tally_inside(&pool->outside[why]);

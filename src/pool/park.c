@@ -26,14 +26,14 @@ static uint64_t park_bit(const struct rnl__park *park)
 	return UINT64_C(1) << park->index % 64;
 }
 
-/* True: the bit was set. */
+/* Clears the worker's bit.  Returns true if it was set. */
 static bool clear_bit(struct rnl__park *park)
 {
 	const uint64_t bit = park_bit(park);
 
 	/*
-	 * [park.B3] acquire: a waker's exchange of the word comes after this, and sees
-	 * the ASLEEP that came before the bit; pairs with [park.B1].
+	 * [park.B3] acquire: a waker's exchange of the word comes after this, and sees the ASLEEP
+	 * that was written before the bit; pairs with [park.B1].
 	 */
 	return atomic_fetch_and_explicit(&park->idle_set->idle[park->index / 64], ~bit,
 					 memory_order_acquire) & bit;
@@ -51,10 +51,10 @@ void rnl__park_prepare(struct rnl__park *park, bool idle)
 		atomic_fetch_or_explicit(&park->idle_set->idle[park->index / 64], park_bit(park),
 					 memory_order_release);
 	/*
-	 * [park.S1] full barrier: ASLEEP and the bit are written before the worker looks
-	 * for work again; pairs with [queue.E1].  Without the barrier the look could come
-	 * first: the worker would see an empty queue, the waker a worker that is awake,
-	 * and the job would wait for the next one.
+	 * [park.S1] full barrier: ASLEEP and the bit are written before the worker looks for work
+	 * again; pairs with [queue.E1].  Without the barrier the look could come first: the worker
+	 * would see an empty queue, the waker a worker that is awake, and the job would wait for
+	 * the next wake.
 	 */
 	rnl__full_barrier();
 }
@@ -62,8 +62,8 @@ void rnl__park_prepare(struct rnl__park *park, bool idle)
 bool rnl__park_leave(struct rnl__park *park)
 {
 	/*
-	 * [park.S3] acq_rel: on one word with the wakers' exchange, so the worker knows of
-	 * each wake that met it, and sees what the wake was for; pairs with [park.W1].
+	 * [park.S3] acq_rel: on one word with the wakers' exchange, so the worker knows of each
+	 * wake that met it, and sees the work that it was for; pairs with [park.W1].
 	 */
 	uint32_t word = atomic_exchange_explicit(&park->word, RNL__AWAKE, memory_order_acq_rel);
 
@@ -73,7 +73,7 @@ bool rnl__park_leave(struct rnl__park *park)
 
 bool rnl__park_sleep(struct rnl__park *park, uint64_t deadline)
 {
-	/* [park.S2] acquire: what the waker published; pairs with [park.W1] */
+	/* [park.S2] acquire: the work that the waker published; pairs with [park.W1] */
 	while (atomic_load_explicit(&park->word, memory_order_acquire) == RNL__ASLEEP) {
 		if (rnl__futex_wait(&park->word, RNL__ASLEEP, deadline) == -ETIMEDOUT)
 			break;
@@ -86,13 +86,13 @@ bool rnl__park_wake_asleep(struct rnl__park *park)
 	uint32_t word = RNL__ASLEEP;
 
 	/*
-	 * The bit is cleared before the wake: after the wake, the bit could be that of
-	 * the worker's next sleep, which no submit would find then.
+	 * The bit is cleared before the wake.  After the wake it could be the bit of the worker's
+	 * next sleep, and no submit would find that sleep.
 	 */
 	(void)clear_bit(park);
 	/*
-	 * [park.W1] release: the worker sees what we published; pairs with [park.S2].
-	 * Of several wakers one wins, and makes the system call.
+	 * [park.W1] release: the worker sees the published work; pairs with [park.S2].  One of
+	 * several wakers wins, and makes the system call.
 	 */
 	if (!atomic_compare_exchange_strong_explicit(&park->word, &word, RNL__AWAKE,
 						     memory_order_release, memory_order_relaxed))
@@ -103,7 +103,7 @@ bool rnl__park_wake_asleep(struct rnl__park *park)
 
 static uint64_t idle(struct rnl__idle_set *idle_set, unsigned word)
 {
-	/* [park.B2] acquire: where a bit is set, ASLEEP is visible; pairs with [park.B1] */
+	/* [park.B2] acquire: if a bit is set, ASLEEP is visible; pairs with [park.B1] */
 	return atomic_load_explicit(&idle_set->idle[word], memory_order_acquire);
 }
 
@@ -170,7 +170,7 @@ int rnl__idle_set_claim_spinning(struct rnl__idle_set *idle_set, const uint64_t 
 {
 	unsigned word = 0;
 
-	/* The line of `nr_words` is not read if the first word has one. */
+	/* The cache line of `nr_words` is not read if the first word has a spinning worker. */
 	do {
 		/* relaxed: a hint */
 		uint64_t bits =
@@ -182,7 +182,7 @@ int rnl__idle_set_claim_spinning(struct rnl__idle_set *idle_set, const uint64_t 
 
 			/*
 			 * [park.C2] acquire: the worker, as it was made; pairs with [park.C1].
-			 * One claim clears the bit.
+			 * Only one claim clears the bit.
 			 */
 			if (atomic_fetch_and_explicit(&idle_set->spinning[word], ~bit,
 						      memory_order_acquire) & bit)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parking: how a worker sleeps until another thread has work for it.  A waker makes a
- * system call only if the worker does sleep.
+ * Parking: how a worker sleeps until another thread has work for it.  A waker makes a system call
+ * only if the worker does sleep.
  *
  * DESIGN
- *	The sleeper writes ASLEEP, then looks for work once more, then sleeps.  The
- *	waker publishes work, then looks whether the sleeper wrote ASLEEP.  Each side
- *	writes, then reads what the other wrote; with a full barrier between the two on
- *	both sides, at least one sees the other (Dekker).
- *	The waker pays nothing for its barrier: a put is an exchange of the queue's
- *	tail, which is a full barrier already.  While the worker is awake, a wake is a
- *	load of a line that no thread writes.
- *	The idle set is the pool's.  It has a bit for each worker that sleeps idle, with nothing on its
- *	stream either, so that jobs find it.  A bit is set after ASLEEP and cleared before a wake:
- *	so a worker that sleeps idle has its bit set, or a waker is about to wake it.
- *	The bits are in words.  An idle set looks at the words that its workers need, so up to 64 workers
- *	cost one load.  A worker's word is counted before its thread starts: a waker that does not
- *	count the word yet published its work before the worker's last look.  So what holds for the
- *	bits of one word holds for each.
+ *	The sleeper writes ASLEEP, then looks for work once more, then sleeps.  The waker publishes
+ *	work, then reads whether the sleeper wrote ASLEEP.  Each side writes, then reads the other's
+ *	word.  With a full barrier between the two steps on both sides, at least one side sees the
+ *	other's write (Dekker).
+ *	The waker's barrier is free: a put is an exchange of the queue's tail, which is a full
+ *	barrier already.  While the worker is awake, a wake is a load of a cache line that no thread
+ *	writes.
+ *	A pool has one idle set.  It has a bit for each worker that sleeps idle, with nothing on its
+ *	stream either, so that jobs find the worker.  The bit is set after ASLEEP and cleared before
+ *	a wake.  So a worker that sleeps idle has its bit set, or a waker is about to wake it.
+ *	The bits are in words.  Only the words that the pool's workers need are read, so up to 64
+ *	workers cost one load.  A worker's word is counted before its thread starts: a waker that
+ *	does not count the word yet published its work before the worker's last look.  So each word
+ *	keeps the rules of a single word.
  *	Models: tests/model/park.pml, and steal.pml.
  *
  *			prepare	sleep	leave	wake	wake_one claim
@@ -26,7 +26,7 @@
  *	leave		X	X	X	-	-	-
  *	wake		-	-	-	-	-	-
  *	wake_one	-	-	-	-	-	-
- *	claim		-	-	-	-	-	-	X: the owner alone
+ *	claim		-	-	-	-	-	-	X: only the owner
  */
 #ifndef RNL_PARK_H
 #define RNL_PARK_H
@@ -54,62 +54,62 @@ struct rnl__park {
 
 struct rnl__idle_set {
 	/* One line has all that a pool of up to 64 workers needs for a look. */
-	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t nr_words; /* up to the last that has a worker */
-	struct rnl__park **park;	/* the pool's; [i]: of worker i */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t nr_words; /* those with a worker */
+	struct rnl__park **park;	/* the pool's table; [i]: worker i */
 	_Atomic uint64_t idle[RNL__IDLE_SET_WORDS]; /* bits of workers that sleep idle */
-	/* Of idle ones, awake: a hint. */
+	/* Bits of idle workers that spin: a hint. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t spinning[RNL__IDLE_SET_WORDS];
 };
 
 _Static_assert(RNL_WORKERS_MAX % 64 == 0, "an idle set has a bit for each worker");
 
-/* @park: a table of RNL_WORKERS_MAX entries. */
+/* @park: the pool's table of RNL_WORKERS_MAX entries. */
 void rnl__idle_set_init(struct rnl__idle_set *idle_set, struct rnl__park **park);
 
-/* Before the worker's thread starts. */
+/* Called before the worker's thread starts. */
 void rnl__park_init(struct rnl__park *park, struct rnl__idle_set *idle_set, unsigned index);
 
 /*
- * The worker is about to sleep: from here on wakes find it, and claims, too, if it is @idle.
- * It looks for work once more, then sleeps or leaves.
+ * The worker is about to sleep.  From here on wakes find it; if it is @idle, claims find it, too.
+ * The worker must look for work once more, then sleep or leave.
  */
 void rnl__park_prepare(struct rnl__park *park, bool idle);
 
-/* The worker stays awake.  True: it was woken meanwhile, perhaps for another job than it found. */
+/* Stays awake.  Returns true if a wake came meanwhile, perhaps not for the job that was found. */
 bool rnl__park_leave(struct rnl__park *park);
 
-/* Sleeps until it is woken, or until the deadline; true: it was woken. */
+/* Sleeps until a wake or the deadline.  Returns true if it was woken. */
 bool rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
 
-/* What the next two functions do once they have seen a sleeper. */
+/* The slow paths of the inline functions below: there is a sleeper. */
 bool rnl__park_wake_asleep(struct rnl__park *park);
 bool rnl__idle_set_wake_idle(struct rnl__idle_set *idle_set, const uint64_t *among);
 bool rnl__idle_set_others_idle(struct rnl__idle_set *idle_set);
 
-/* Workers, for a look at an idle set: a bit each, RNL__IDLE_SET_WORDS words; or all. */
+/* A set of workers for these functions: RNL__IDLE_SET_WORDS words, a bit each; or all workers. */
 #define RNL__ANY_WORKER NULL
 
-/* The bits of one word. */
+/* Returns the bits of one word. */
 static inline uint64_t rnl__among(const uint64_t *among, unsigned word)
 {
 	return among ? among[word] : UINT64_MAX;
 }
 
 /*
- * Wakes the worker, if it sleeps or is about to; or an idle one of these.  True: one was woken.  A
- * full barrier stands between what the worker is to see and this call.
+ * Wakes the worker if it sleeps or is about to; _wake_one wakes an idle one of @among.  True: one
+ * was woken.  A full barrier must be between the published work and this call.
  */
 static inline bool rnl__park_wake(struct rnl__park *park)
 {
-	/* relaxed: the caller's full barrier orders it, as [queue.E1] */
+	/* relaxed: the caller's full barrier orders it, like [queue.E1] */
 	return atomic_load_explicit(&park->word, memory_order_relaxed) == RNL__ASLEEP &&
 	       rnl__park_wake_asleep(park);
 }
 
-/* The words to look at.  For a wake, the caller's full barrier stands before this. */
+/* Returns how many words to look at.  For a wake, the caller's full barrier must precede this. */
 static inline unsigned rnl__idle_set_nr_words(struct rnl__idle_set *idle_set)
 {
-	/* relaxed: the caller's full barrier orders it, as [queue.E1]; or a hint */
+	/* relaxed: the caller's full barrier orders it, like [queue.E1]; or a hint */
 	return atomic_load_explicit(&idle_set->nr_words, memory_order_relaxed);
 }
 
@@ -122,20 +122,20 @@ static inline bool rnl__idle_set_wake_one(struct rnl__idle_set *idle_set, const 
 	       rnl__idle_set_wake_idle(idle_set, among);
 }
 
-/* The bits of 64 workers that sleep idle; a hint. */
+/* Returns the bits of 64 workers that sleep idle; a hint. */
 static inline uint64_t rnl__idle_set_word(struct rnl__idle_set *idle_set, unsigned word)
 {
 	/* relaxed: a hint */
 	return atomic_load_explicit(&idle_set->idle[word], memory_order_relaxed);
 }
 
-/* How many workers sleep idle; a hint. */
+/* Returns how many workers sleep idle; a hint. */
 unsigned rnl__idle_set_nr(struct rnl__idle_set *idle_set);
 
-/* How many of these have nothing to do, asleep or spinning; a hint. */
+/* Returns how many workers of @among have nothing to do, asleep or spinning; a hint. */
 unsigned rnl__idle_set_nr_free(struct rnl__idle_set *idle_set, const uint64_t *among);
 
-/* Whether the worker was awake a moment ago; a hint. */
+/* Returns true if the worker was awake a moment ago; a hint. */
 static inline bool rnl__park_awake(struct rnl__park *park)
 {
 	/* relaxed: a hint */
@@ -143,15 +143,15 @@ static inline bool rnl__park_awake(struct rnl__park *park)
 }
 
 /*
- * Claims one of these workers that sleeps idle, @first if it does; -1: there is none.  The caller
- * wakes the worker, with a job or without.
+ * Claims a worker of @among that sleeps idle, @first if it does.  Returns -1 if there is none.  The
+ * caller must wake the worker, with a job or without.
  */
 int rnl__idle_set_claim(struct rnl__idle_set *idle_set, unsigned first, const uint64_t *among);
 
-/* The worker spins with nothing to do, and can be claimed; or it does no more. */
+/* The worker begins, or stops, to spin with nothing to do.  While it spins, it can be claimed. */
 void rnl__park_spins(struct rnl__park *park, bool spins);
 
-/* A submit chose this worker, which perhaps spins, without a claim. */
+/* A submit chose this worker without a claim; the worker may be spinning. */
 static inline void rnl__park_claimed(struct rnl__park *park)
 {
 	/* relaxed: a hint */
@@ -162,10 +162,10 @@ static inline void rnl__park_claimed(struct rnl__park *park)
 		rnl__park_spins(park, false);
 }
 
-/* Claims one of these that spins, perhaps no more; -1: there is none.  It needs no wake. */
+/* Claims a worker of @among that spins or just did; -1: there is none.  It needs no wake. */
 int rnl__idle_set_claim_spinning(struct rnl__idle_set *idle_set, const uint64_t *among);
 
-/* Whether a worker sleeps idle; a hint. */
+/* Returns true if a worker sleeps idle; a hint. */
 static inline bool rnl__idle_set_any(struct rnl__idle_set *idle_set)
 {
 	/* relaxed: a hint */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a pool's workers and callers share: its queues and counts together, its log. */
+/* The shared state of a pool's workers and callers: its queues and counts as a whole, its log. */
 #include "config.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@ void rnl__pool_wake_counts(struct rnl_pool *pool)
 {
 	/*
 	 * [pool.R1] full barrier: the counts are written before the look for drains, notices,
-	 * submits that wait for space, and a worker that waits for its queue to be empty; pairs with
-	 * [eventcount.L2], [waitq.W1], [park.S1]
+	 * submits that wait for space, and a worker that waits for its queue to be empty; pairs
+	 * with [eventcount.L2], [waitq.W1], [park.S1]
 	 */
 	rnl__full_barrier();
 	rnl__pool_wake_drained(pool);
@@ -35,7 +35,7 @@ void rnl__pool_wake_spaces(struct rnl_pool *pool)
 {
 	unsigned nr;
 
-	/* [pool.R3] full barrier: as [pool.R1]; pairs with [eventcount.L2], [waitq.W1], [park.S1] */
+	/* [pool.R3] full barrier: see R1; pairs with [eventcount.L2], [waitq.W1], [park.S1] */
 	rnl__full_barrier();
 	nr = rnl__pool_nr_workers(pool);
 	rnl__eventcount_wake(&pool->space[0]);
@@ -111,11 +111,11 @@ int rnl__pool_no_thread(const struct rnl_pool *pool, const char *what, int ret)
 
 static uint64_t released(struct rnl__worker *w)
 {
-	/* [pool.D1] acquire: a counted job is handed over; pairs with [worker.D1] */
+	/* [pool.D1] acquire: a counted job is its owner's again; pairs with [worker.D1] */
 	return atomic_load_explicit(&w->released, memory_order_acquire);
 }
 
-/* All counted jobs are handed over: as [pool.D1], for ThreadSanitizer. */
+/* Shows ThreadSanitizer that [pool.D1] holds for all counted jobs. */
 static void show_released(struct rnl_pool *pool)
 {
 	const unsigned nr = rnl__pool_nr_workers(pool);
@@ -131,7 +131,7 @@ bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 	uint64_t accepted = 0, done = released(&pool->timer.self), started;
 	unsigned nr;
 
-	/* The timer thread has yet to queue them, to be completed with -ECANCELED. */
+	/* The timer thread has yet to queue these jobs, and complete them with -ECANCELED. */
 	if (rnl__tally_closed(&of[RNL__DELAYED]) && rnl__tally_inside(&of[RNL__DELAYED]))
 		return false;
 	nr = rnl__pool_nr_workers(pool);
@@ -139,12 +139,12 @@ bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 		done += released(rnl__worker_at(pool, i));
 	/*
 	 * Counted after the released jobs: a job that is accepted in between makes the sums differ.
-	 * A deferred job is counted in its worker's queue before it is no longer counted here.
+	 * A deferred job is counted in its worker's queue before it leaves the count here.
 	 */
 	started = rnl__tally_left(&of[RNL__DEFERRED]) + rnl__tally_left(&of[RNL__OPERATION]);
 	if (with_last)
 		started += rnl__tally_left(&of[RNL__LAST]);
-	/* All that have accepted one of the jobs that were counted: a resize may bring some in. */
+	/* Read again: a worker started by a resize may have accepted some of the counted jobs. */
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
 		accepted += rnl__queue_accepted(&rnl__worker_at(pool, i)->queue);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices for callers: what they are, a pool's memory on them, and pinned memory of the host. */
+/* Devices for callers: their description, a pool's memory on them, and pinned host memory. */
 #include "config.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ int rnl_device_describe(struct rnl_pool *pool, const char *name, unsigned device
 	else
 		ret = rnl__devices_open(name, &devices, why);
 	if (ret) {
-		/* That a device is missing is an answer, and no mistake. */
+		/* A missing device is an answer, not a mistake. */
 		rnl__log_limited(log, ret == -ENODEV ? RNL_LOG_INFO : RNL_LOG_ERROR,
 				 DESCRIBE ": device is \"%s\": %s", name ? name : "auto", why);
 		return ret;
@@ -76,7 +76,7 @@ int rnl_memory_get(struct rnl_pool *pool, int where, size_t bytes, void **memp, 
 	return rnl__pinned_get_wait(pool->pinned, bytes, memp, rnl__deadline(timeout_ns));
 }
 
-/* The device of the pool whose memory it is; NULL: none's. */
+/* Returns the device of the pool that owns the memory, or NULL. */
 static struct rnl__device *device_of(struct rnl_pool *pool, const void *mem)
 {
 	for (unsigned i = 0; i < pool->devices.nr; i++) {
@@ -102,7 +102,7 @@ void rnl_memory_put(struct rnl_pool *pool, void *mem)
 		device = device_of(pool, mem);
 	if (device)
 		rnl__device_free(device, RNL__DEVICE, mem);
-	/* A device that has failed may own nothing any more. */
+	/* A failed device may own nothing any more. */
 	else if (is_pinned || !rnl__pool_failed(pool))
 		rnl__log(&pool->log, RNL_LOG_ERROR,
 			 "rnl_memory_put(%p): no memory of this pool, or put back already, or "

@@ -10,7 +10,7 @@
 #include "sys/flat.h"
 #include "sys/tsan.h"
 
-/* In `accepted`. */
+/* Bits of `accepted`. */
 #define CLOSED (UINT64_C(1) << 63)
 #define AWAY (UINT64_C(1) << 62)
 
@@ -52,9 +52,9 @@ int rnl__queue_reserve(struct rnl__queue *q, unsigned nr)
 	unsigned space;
 
 	/*
-	 * [queue.R1] acq_rel: on one word with [queue.C1] and [queue.A1], so a submit
-	 * beside a close or a leave is either counted before it or refused; and a
-	 * submit that is refused for AWAY sees the staff that was published before.
+	 * [queue.R1] acq_rel: on one word with [queue.C1] and [queue.A1], so a submit that is
+	 * concurrent with a close or a leave is either counted before it or refused; and a submit
+	 * that is refused for AWAY sees the staff that was published before.
 	 */
 	old = atomic_fetch_add_explicit(&q->accepted, nr, memory_order_acq_rel);
 	if (old & (CLOSED | AWAY)) {
@@ -62,10 +62,10 @@ int rnl__queue_reserve(struct rnl__queue *q, unsigned nr)
 		return old & CLOSED ? -ESHUTDOWN : -ESTALE;
 	}
 	/*
-	 * Takers write their lines with every job, so a submit reads these only if the
-	 * queue seems full by the last count.
+	 * Takers write their cache lines with every job, so a submit reads these only if the queue
+	 * seems full by the last count.
 	 */
-	/* relaxed: an old count makes the queue look fuller, and then we count anew */
+	/* relaxed: an old count makes the queue look fuller, and is then renewed */
 	used = old - atomic_load_explicit(&q->taken_seen, memory_order_relaxed);
 	if (used + nr > limit) {
 		uint64_t now = rnl__queue_taken(q);
@@ -84,7 +84,7 @@ int rnl__queue_reserve(struct rnl__queue *q, unsigned nr)
 
 bool rnl__queue_reserve_accepted(struct rnl__queue *q)
 {
-	/* [queue.R2] acq_rel: as [queue.R1]; pairs with [queue.A1] */
+	/* [queue.R2] acq_rel: like [queue.R1]; pairs with [queue.A1] */
 	if (!(atomic_fetch_add_explicit(&q->accepted, 1, memory_order_acq_rel) & AWAY))
 		return true;
 	rnl__queue_unreserve(q, 1);
@@ -115,8 +115,8 @@ void rnl__queue_put_row(struct rnl__queue *q, struct rnl_job *const *jobs, unsig
 /* ---- taking -------------------------------------------------------------- */
 
 /*
- * Of two lanes each is first every second time, so that neither starves the other.  Which one that
- * is, the jobs taken tell: so several takers share the turns.
+ * Takes from one of two lanes.  Each is first every second time, so both lanes progress.  The
+ * counts of taken jobs decide which one is first, so several takers share the turns.
  */
 static struct rnl_job *take_in_turn(struct rnl__lane *one, struct rnl__lane *other)
 {
@@ -131,15 +131,15 @@ struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed)
 	return placed ? take_in_turn(&q->placed_urgent, &q->urgent) : rnl__lane_try_take(&q->urgent);
 }
 
-/* An open job, or a placed one. */
+/* Takes an open job, or a placed one. */
 static struct rnl_job *take_open(struct rnl__queue *q, bool placed)
 {
 	return placed ? take_in_turn(&q->placed, &q->open) : rnl__lane_try_take(&q->open);
 }
 
 /*
- * Owner: a keyed job of that generation.  If two resizes have passed since the owner looked which
- * generation is served, the lane has jobs of a later one: so the job's own generation decides.
+ * Owner: takes a keyed job of that generation.  If two resizes passed since the owner read which
+ * generation is served, the lane has jobs of a later one, so the job's own generation decides.
  */
 static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 {
@@ -161,7 +161,7 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 
 	if (job)
 		return job;
-	/* Each lane is first every second time, so that neither starves the other. */
+	/* Each lane is first every second time, so both lanes progress. */
 	q->keyed_next = !q->keyed_next;
 	if (q->keyed_next)
 		job = take_keyed(q, generation);
@@ -246,15 +246,15 @@ bool rnl__queue_away(struct rnl__queue *q)
 
 void rnl__queue_serve(struct rnl__queue *q)
 {
-	/* relaxed: the staff that leads submits here is published after it */
+	/* relaxed: the staff that sends submits here is published afterwards */
 	atomic_fetch_and_explicit(&q->accepted, ~AWAY, memory_order_relaxed);
 }
 
 void rnl__queue_leave(struct rnl__queue *q)
 {
 	/*
-	 * [queue.A1] acq_rel: on one word with the reservations, after the staff
-	 * that no longer leads here; pairs with [queue.R1], [queue.R2].
+	 * [queue.A1] acq_rel: on one word with the reservations, after the staff that no longer
+	 * sends submits here; pairs with [queue.R1], [queue.R2].
 	 */
 	atomic_fetch_or_explicit(&q->accepted, AWAY, memory_order_acq_rel);
 }
@@ -269,8 +269,8 @@ static _Atomic uint64_t *promised_of(struct rnl__queue *q, uint32_t generation)
 bool rnl__queue_promise(struct rnl__queue *q, uint32_t generation)
 {
 	/*
-	 * [queue.K1] acq_rel: on one word with [queue.K2]: the promise is counted before
-	 * the lane is shut, or refused, and then the submit sees the new staff.
+	 * [queue.K1] acq_rel: on one word with [queue.K2]: the promise is counted before the lane
+	 * is shut, or it is refused and the submit sees the new staff.
 	 */
 	uint64_t old = atomic_fetch_add_explicit(promised_of(q, generation), 1,
 						 memory_order_acq_rel);
@@ -289,7 +289,7 @@ void rnl__queue_unpromise(struct rnl__queue *q, uint32_t generation)
 
 void rnl__queue_open_lane(struct rnl__queue *q, uint32_t generation)
 {
-	/* relaxed: the staff that leads submits here is published after it */
+	/* relaxed: the staff that sends submits here is published afterwards */
 	atomic_fetch_and_explicit(promised_of(q, generation), ~RNL__LANE_SHUT, memory_order_relaxed);
 }
 
@@ -305,8 +305,8 @@ void rnl__queue_keyed_done(struct rnl__queue *q, uint32_t generation)
 
 	rnl__tsan_release(done);
 	/*
-	 * [queue.K3] release: what the job did, to the resize that lets its key's next
-	 * job start elsewhere; pairs with [queue.K4].
+	 * [queue.K3] release: the job's effects, for the resize that lets its key's next job start
+	 * elsewhere; pairs with [queue.K4].
 	 */
 	atomic_store_explicit(done, rnl__own_read(done) + 1, memory_order_release);
 }
@@ -315,22 +315,22 @@ void rnl__queue_keyed_removed(struct rnl__queue *q, uint32_t generation)
 {
 	_Atomic uint64_t *removed = &q->keyed[rnl__keyed_lane(generation)].removed;
 
-	/* [queue.K5] release: as [queue.K3]; pairs with [queue.K6] */
+	/* [queue.K5] release: like [queue.K3]; pairs with [queue.K6] */
 	atomic_store_explicit(removed, rnl__own_read(removed) + 1, memory_order_release);
 }
 
 bool rnl__queue_lane_done(struct rnl__queue *q, uint32_t generation)
 {
 	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
-	/* [queue.K4] acquire: what these jobs did; pairs with [queue.K3] */
+	/* [queue.K4] acquire: the effects of these jobs; pairs with [queue.K3] */
 	uint64_t done = atomic_load_explicit(&lane->done, memory_order_acquire);
 
-	/* [queue.K6] acquire: as [queue.K4]; pairs with [queue.K5] */
+	/* [queue.K6] acquire: like [queue.K4]; pairs with [queue.K5] */
 	done += atomic_load_explicit(&lane->removed, memory_order_acquire);
 	rnl__tsan_acquire(&lane->done);
 
 	/*
-	 * relaxed: may count a promise that is being taken back; its submit wakes the worker then
+	 * relaxed: may count a promise that is being taken back; its submit then wakes the worker
 	 */
 	return (atomic_load_explicit(&lane->promised, memory_order_relaxed) & ~RNL__LANE_SHUT) == done;
 }

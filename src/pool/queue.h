@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker's job queue: bounded, wait-free to put on, with lanes.
+ * A worker's job queue: bounded, with lanes; a put is wait-free.
  *
  * DESIGN
- *	Keyed jobs go to a keyed lane, which the owner alone takes from, so their order holds.
+ *	Keyed jobs go to a keyed lane.  Only the owner takes from it, so their order holds.
  *	Other jobs go to the urgent or the open lane, from which idle workers steal.  In a pool of
- *	several devices each of these has a lane beside it for placed jobs, which name the device:
- *	from that one only workers of the queue's device steal.  The two lanes take turns.
+ *	several devices, each of these two lanes has a second one for placed jobs, which name a
+ *	device.  Only workers of the queue's device steal from that one.  The two lanes take turns.
  *	A submit reserves in one word, `accepted`, before it puts.  The word carries the CLOSED and
- *	AWAY bits, so a submit beside a close, or beside the worker's leaving, is either counted or
- *	refused.  The difference between `accepted` and the jobs taken bounds the queue.
- *	There are two keyed lanes, and a staff uses one of them: during a resize, jobs of the new
- *	staff gather in the other lane, until all of the old staff are done.  A keyed job is
- *	promised to its lane, by a word like `accepted`; SHUT there ends the promises, so that the
- *	lane's end is known.  staff.h has the rest.
+ *	AWAY bits, so a submit that is concurrent with a close, or with the worker's leaving, is
+ *	either counted or refused.  `accepted` minus the jobs taken bounds the queue.
+ *	There are two keyed lanes, and a staff uses one of them.  During a resize, jobs of the new
+ *	staff gather in the other lane until all jobs of the old staff are done.  A keyed job is
+ *	promised to its lane, by a word like `accepted`.  SHUT in that word refuses further
+ *	promises, so the end of the lane is known.  The rest is in staff.h.
  *	Models: tests/model/park.pml, of a put; tests/model/resize.pml, of the bits.
  *
  *			reserve	put	take	steal	close	length
@@ -37,62 +37,62 @@ struct rnl__queue {
 	struct rnl__lane keyed[2];
 	struct rnl__lane urgent;
 	struct rnl__lane open;
-	struct rnl__lane placed_urgent, placed;	/* if `places` */
-	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t accepted; /* jobs ever, | CLOSED | AWAY */
+	struct rnl__lane placed_urgent, placed;	/* used if `places` */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t accepted; /* all jobs so far, | CLOSED | AWAY */
 	bool places;			/* the pool has several devices */
-	_Atomic uint64_t taken_seen;	/* of all lanes, as a submit last saw it */
+	_Atomic uint64_t taken_seen;	/* taken from all lanes, as a submit last saw it */
 	_Atomic uint64_t limit;
-	_Atomic uint64_t due;		/* before it no queued job is late; NEVER: none will be */
-	/* The owner's: the keyed lane is looked at before the open one. */
+	_Atomic uint64_t due;		/* no queued job expires before it; NEVER: none expires */
+	/* The owner's: the keyed lane is tried before the open one. */
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
-	bool takes_placed;		/* as `places` */
+	bool takes_placed;		/* equal to `places` */
 };
 
-/* The keyed lane of a staff's generation. */
+/* Returns the keyed lane of a staff's generation. */
 static inline unsigned rnl__keyed_lane(uint32_t generation)
 {
 	return generation % 2;
 }
 
-/* The worker is away, and both keyed lanes are shut.  @places: the pool has several devices. */
+/* Initializes a queue: the worker is away, both keyed lanes are shut.  @places: several devices. */
 void rnl__queue_init(struct rnl__queue *q, bool places);
 
-/* Sets how many jobs the queue may have. */
+/* Sets how many jobs the queue may hold. */
 void rnl__queue_bound(struct rnl__queue *q, uint64_t limit);
 
 /*
- * Reserves space for up to @nr jobs; each is then put exactly once, however late.
- * How many; -EAGAIN full; -ESHUTDOWN closed; -ESTALE the worker is away.
+ * Reserves space for up to @nr jobs.  Each of them must be put exactly once, at any later time.
+ * Returns how many; -EAGAIN full; -ESHUTDOWN closed; -ESTALE the worker is away.
  */
 int rnl__queue_reserve(struct rnl__queue *q, unsigned nr);
 
 /* Takes a reservation back. */
 void rnl__queue_unreserve(struct rnl__queue *q, unsigned nr);
 
-/* Reserves for a job that is accepted already, full or closed; false: the worker is away. */
+/* Reserves for an accepted job, even if full or closed.  Returns false if the worker is away. */
 bool rnl__queue_reserve_accepted(struct rnl__queue *q);
 
-/* Puts a job that has a reservation.  A full barrier. */
+/* Puts a job that has a reservation.  Implies a full barrier. */
 void rnl__queue_put(struct rnl__queue *q, struct rnl_job *job);
 
-/* Puts several on the open lane at once, in order.  A full barrier. */
+/* Puts several jobs on the open lane with one exchange, in order.  Implies a full barrier. */
 void rnl__queue_put_row(struct rnl__queue *q, struct rnl_job *const *jobs, unsigned nr);
 
-/* Owner: the next job; a keyed one only of that generation; NULL: none at this moment. */
+/* Owner: takes the next job, a keyed one only of that generation; NULL: none can be taken now. */
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation);
 
-/* Owner: the open lane's first job if it is the next one, and in that round; or NULL. */
+/* Owner: takes the next job if it is the open lane's first one and in that round; else NULL. */
 struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrier *barrier,
 				   unsigned round, uint32_t generation);
 
 /*
- * Any thread: an urgent job, or one that is urgent or open; or NULL.  @placed: also one that is
- * placed on the queue's device.
+ * Any thread: takes an urgent job, or (_steal) an urgent or open one; or NULL.  @placed: also a job
+ * that is placed on the queue's device.
  */
 struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed);
 struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed);
 
-/* Whether a job is there, even one that is half put. */
+/* Return true if there is such a job, even a half put one. */
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation);
 bool rnl__queue_holds_keyed(struct rnl__queue *q, uint32_t generation);
 bool rnl__queue_holds_urgent(struct rnl__queue *q, bool placed);
@@ -100,50 +100,50 @@ bool rnl__queue_stealable(struct rnl__queue *q, bool placed);
 bool rnl__queue_holds_placed(struct rnl__queue *q);
 
 /*
- * Whether a job is there whose put is over: for a worker that spins.  The look leaves the producers'
- * lines alone, which each put writes.
+ * Returns true if there is a job whose put is complete.  For a worker that spins: the producers'
+ * cache lines, which each put writes, are not read.
  */
 bool rnl__queue_shows(struct rnl__queue *q, uint32_t generation);
 
 /* Refuses reservations from now on. */
 void rnl__queue_close(struct rnl__queue *q);
 
-/* The worker serves, or is away: then the queue refuses reservations. */
+/* The worker begins to serve, or goes away: then the queue refuses reservations. */
 void rnl__queue_serve(struct rnl__queue *q);
 void rnl__queue_leave(struct rnl__queue *q);
 bool rnl__queue_away(struct rnl__queue *q);
 
 /* ---- keyed lanes, see staff.h -------------------------------------------- */
 
-/* Promises a job to a keyed lane; false: it is shut. */
+/* Promises a job to a keyed lane.  Returns false if the lane is shut. */
 bool rnl__queue_promise(struct rnl__queue *q, uint32_t generation);
 void rnl__queue_unpromise(struct rnl__queue *q, uint32_t generation);
 
-/* From now on the lane takes promises, or refuses them. */
+/* Make the lane accept promises, or refuse them, from now on. */
 void rnl__queue_open_lane(struct rnl__queue *q, uint32_t generation);
 void rnl__queue_shut_lane(struct rnl__queue *q, uint32_t generation);
 
-/* Owner: a keyed job of that generation is done. */
+/* Owner: counts a keyed job of that generation as done. */
 void rnl__queue_keyed_done(struct rnl__queue *q, uint32_t generation);
 
-/* The timer thread: a keyed job of that generation is done, which a scan took off. */
+/* Timer thread: counts a keyed job of that generation, taken off by a scan, as done. */
 void rnl__queue_keyed_removed(struct rnl__queue *q, uint32_t generation);
 
-/* Whether all jobs that were promised to a lane, which is shut, are done. */
+/* Returns true if all jobs that were promised to a lane are done; the lane must be shut. */
 bool rnl__queue_lane_done(struct rnl__queue *q, uint32_t generation);
 
 /* ---- figures ------------------------------------------------------------- */
 
-/* Jobs ever accepted; exact once closed and no submit runs. */
+/* Returns the jobs accepted so far; exact if the queue is closed and no submit runs. */
 uint64_t rnl__queue_accepted(struct rnl__queue *q);
 
-/* Jobs ever taken. */
+/* Returns the jobs taken so far. */
 uint64_t rnl__queue_taken(struct rnl__queue *q);
 
-/* Jobs reserved and not taken, about; exact when the worker is away. */
+/* Returns the jobs reserved and not taken, approximately; exact if the worker is away. */
 uint64_t rnl__queue_length(struct rnl__queue *q);
 
-/* Whether the queue has space. */
+/* Returns true if the queue has space. */
 bool rnl__queue_has_space(struct rnl__queue *q);
 
 #endif

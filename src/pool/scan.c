@@ -8,7 +8,7 @@
 #include "sys/clock.h"
 
 #define SCAN_PIECE 256		/* jobs that a scan looks at while it has the lane */
-#define SCAN_TRIES 100		/* to get a lane that a taker has for some instructions */
+#define SCAN_TRIES 100		/* tries to get a lane from a taker, which is soon done */
 
 /* ---- when one is due ----------------------------------------------------- */
 
@@ -36,18 +36,18 @@ void rnl__queue_forget_due(struct rnl__queue *q)
 	/* relaxed: the barrier below orders it */
 	atomic_store_explicit(&q->due, RNL__NEVER, memory_order_relaxed);
 	/*
-	 * [queue.W2] full barrier: a submit that puts a job behind the scan that follows finds no
-	 * time here, and sets its own; pairs with [queue.E1].
+	 * [queue.W2] full barrier: a submit that puts a job after the coming scan finds NEVER here,
+	 * and sets its own time; pairs with [queue.E1].
 	 */
 	rnl__full_barrier();
 }
 
 /* ---- the scan ------------------------------------------------------------ */
 
-/* Where the scan goes on, with the lane held: behind a job that is still there, or at the head. */
+/* Returns where the held lane's scan continues: after a job that is still there, or at the head. */
 static struct cds_wfcq_node *scan_from(struct rnl__scan *scan, struct rnl__lane *lane)
 {
-	/* As many jobs were taken since, from the head. */
+	/* The jobs that were taken since, from the head. */
 	uint64_t taken = rnl__lane_taken(lane) - scan->taken;
 
 	scan->nr = taken < scan->nr ? scan->nr - taken : 0;
@@ -64,7 +64,7 @@ static void add_picked(struct rnl__scan *scan, struct rnl_job *job)
 	scan->last = job;
 }
 
-/* Looks at some jobs of a lane that it has.  Return: whether that was the last of them. */
+/* Looks at some jobs of a lane that it holds.  Returns true if it has reached the end. */
 static bool scan_lane(struct rnl__scan *scan, struct rnl__lane *lane)
 {
 	struct cds_wfcq_node *prev = scan_from(scan, lane), *node;
@@ -89,7 +89,7 @@ static bool scan_lane(struct rnl__scan *scan, struct rnl__lane *lane)
 	scan->taken = rnl__lane_taken(lane);
 	if (nr == SCAN_PIECE)
 		return false;
-	/* A put has yet to set its link: what is behind it was not seen. */
+	/* A put has not set its link yet: the jobs after it were not seen. */
 	if (CMM_LOAD_SHARED(lane->tail.p) != prev)
 		scan->missed = true;
 	return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tally: how many came in, and how many left; what is inside may be bounded, and the way in closed.
+ * Tally: counts entries and exits; the difference may be bounded, and the entrance closed.
  *
  * DESIGN
- *	Two words that only grow, so a drain can compare sums of several tallies and queues: a job
- *	that moves from a tally to a queue is counted there before it leaves here.  `entered`
- *	carries the CLOSED bit, so an entry beside the close is either counted or refused.
+ *	The two words only grow, so a drain can compare sums of several tallies and queues: a job
+ *	moving from a tally to a queue is counted there before it leaves here.  `entered` has the
+ *	CLOSED bit, so an entry concurrent with the close is either counted or refused.
  *
  *			enter	leave	close	read	- no outside synchronisation needed
  *	enter		-	-	-	-
@@ -24,10 +24,10 @@
 #define RNL__TALLY_CLOSED (UINT64_C(1) << 63)
 
 struct rnl__tally {
-	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t entered; /* ever, | CLOSED */
-	_Atomic uint64_t left_seen;	/* as one that entered last saw it */
-	uint64_t limit;			/* inside at once; constant once in use */
-	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t left; /* ever */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t entered; /* entries so far, | CLOSED */
+	_Atomic uint64_t left_seen;	/* `left`, as an entry last saw it */
+	uint64_t limit;			/* most inside; constant once in use */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t left; /* exits so far */
 };
 
 static inline void rnl__tally_init(struct rnl__tally *t, uint64_t limit)
@@ -45,21 +45,21 @@ static inline void rnl__tally_retract(struct rnl__tally *t, uint64_t nr)
 	atomic_fetch_sub_explicit(&t->entered, nr, memory_order_relaxed);
 }
 
-/* How many ever left. */
+/* Returns how many left so far. */
 static inline uint64_t rnl__tally_left(struct rnl__tally *t)
 {
-	/* [tally.L2] acquire: those that left are counted elsewhere; pairs with [tally.L1] */
+	/* [tally.L2] acquire: jobs that left are counted elsewhere; pairs with [tally.L1] */
 	return atomic_load_explicit(&t->left, memory_order_acquire);
 }
 
-/* How many ever entered; read after rnl__tally_left(), if both are compared. */
+/* Returns how many entered so far; read it after rnl__tally_left() to compare the two. */
 static inline uint64_t rnl__tally_entered(struct rnl__tally *t)
 {
 	/* relaxed: the caller's barrier orders it, see rnl_pool_drain() */
 	return atomic_load_explicit(&t->entered, memory_order_relaxed) & ~RNL__TALLY_CLOSED;
 }
 
-/* How many are inside, about. */
+/* Returns about how many are inside. */
 static inline uint64_t rnl__tally_inside(struct rnl__tally *t)
 {
 	uint64_t left = rnl__tally_left(t), entered = rnl__tally_entered(t);
@@ -68,8 +68,8 @@ static inline uint64_t rnl__tally_inside(struct rnl__tally *t)
 }
 
 /*
- * Enters @nr at once, or none: 0, -EAGAIN full, -ESHUTDOWN closed.  Other threads never count an entry
- * that is refused.
+ * Enters all of @nr or none.  Returns 0, -EAGAIN if full, or -ESHUTDOWN if closed.  Other threads
+ * never count a refused entry.
  */
 static inline int rnl__tally_enter(struct rnl__tally *t, uint64_t nr)
 {
@@ -84,7 +84,7 @@ static inline int rnl__tally_enter(struct rnl__tally *t, uint64_t nr)
 			left = rnl__tally_left(t);
 			/* relaxed: another thread's older value does no harm */
 			atomic_store_explicit(&t->left_seen, left, memory_order_relaxed);
-			/* If more have left than `old` counts, it is out of date, and not exchanged. */
+			/* If more left than `old` counts, `old` is outdated: no exchange. */
 			if ((left <= old ? old - left : 0) + nr > t->limit)
 				return -EAGAIN;
 		}
@@ -98,8 +98,8 @@ static inline int rnl__tally_enter(struct rnl__tally *t, uint64_t nr)
 static inline void rnl__tally_leave(struct rnl__tally *t)
 {
 	/*
-	 * [tally.L1] release: what leaves was counted elsewhere before, so that a drain
-	 * counts it there or here; pairs with [tally.L2].
+	 * [tally.L1] release: a job that leaves was counted elsewhere before, so a drain counts it
+	 * there or here; pairs with [tally.L2].
 	 */
 	atomic_fetch_add_explicit(&t->left, 1, memory_order_release);
 }
@@ -109,7 +109,7 @@ static inline bool rnl__tally_has_space(struct rnl__tally *t)
 	return rnl__tally_inside(t) < t->limit;
 }
 
-/* From now on rnl__tally_enter() refuses. */
+/* Makes rnl__tally_enter() refuse from now on. */
 static inline void rnl__tally_close(struct rnl__tally *t)
 {
 	/* [tally.C1] acq_rel: on one word with the entries; pairs with [tally.E1], [tally.C2] */
@@ -118,7 +118,7 @@ static inline void rnl__tally_close(struct rnl__tally *t)
 
 static inline bool rnl__tally_closed(struct rnl__tally *t)
 {
-	/* [tally.C2] acquire: what was closed and counted before; pairs with [tally.C1] */
+	/* [tally.C2] acquire: earlier closes and counts; pairs with [tally.C1] */
 	return atomic_load_explicit(&t->entered, memory_order_acquire) & RNL__TALLY_CLOSED;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What other threads tell the timer thread; timer.h has the design. */
+/* Notifications to the timer thread from other threads; timer.h has the design. */
 #include "config.h"
 
 #include "pool/pool.h"
@@ -8,7 +8,7 @@
 
 void rnl__timer_wake(struct rnl_pool *pool)
 {
-	/* [timer.R1] full barrier: the change is written before the look; pairs with [eventcount.L2] */
+	/* [timer.R1] full barrier: the change precedes the look; pairs with [eventcount.L2] */
 	rnl__full_barrier();
 	rnl__eventcount_wake(&pool->timer.eventcount);
 }
@@ -22,7 +22,7 @@ void rnl__timer_expect(struct rnl__worker *w, uint64_t at)
 void rnl__timer_cancelled(struct rnl_pool *pool, bool outside)
 {
 	if (outside)
-		/* [timer.O1] release: as [timer.C1]; pairs with [timer.O2] */
+		/* [timer.O1] release: like [timer.C1]; pairs with [timer.O2] */
 		atomic_fetch_add_explicit(&pool->timer.outside, 1, memory_order_release);
 	/* [timer.C1] release: cancelled before it is counted; pairs with [timer.C2] */
 	atomic_fetch_add_explicit(&pool->timer.cancels, 1, memory_order_release);

@@ -11,7 +11,7 @@
 
 #define SYMBOL_BYTES 128
 
-/* What was logged, once for each pool. */
+/* Messages that a pool has logged; each is logged once. */
 enum { NOTIFIED_FAILED = 1, NOTIFIED_LEFT = 2, NOTIFIED_ABSENT = 4 };
 
 void rnl__unit_check_init(struct rnl_pool *pool)
@@ -59,7 +59,7 @@ int rnl__unit_refuse(struct rnl_pool *pool, const char *call, rnl__function *fn)
 	return -ENODEV;
 }
 
-/* Whether this is the first time that the pool logs it. */
+/* Returns true if the pool has not logged this yet. */
 static bool first_time(struct rnl_pool *pool, uint32_t what)
 {
 	/* relaxed: the bits order nothing */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions of units that include runnel/cuda.h: which pools take them, and what the host device
- * looks at after them.
+ * Functions of units that include runnel/cuda.h: which pools accept them, and what the host device
+ * checks after they ran.
  *
  * DESIGN
- *	On a CUDA device all runtimes are asked for their last errors after each function.
- *	On the host device, too, if a unit may make CUDA calls there.  Without a driver a
- *	runtime gives its error each time, whether the function has called CUDA or not.  So if
- *	the error comes twice, the function is blamed only if it is in such a unit.  With a
- *	driver, such a function may leave work on the thread's stream: the job waits for it.
+ *	On a CUDA device, all CUDA runtimes are asked for their last error after each function.
+ *	The host device does the same if a unit may make CUDA calls there.  Without a driver, a
+ *	runtime returns its error each time, even if the function did not call CUDA.  So if the
+ *	error comes twice, the function is blamed only if it is in such a unit.  With a driver, such
+ *	a function may leave work on the thread's stream; the job waits for that work.
  */
 #ifndef RNL_UNIT_CHECK_H
 #define RNL_UNIT_CHECK_H
@@ -18,36 +18,36 @@
 #include "pool/pool.h"
 #include "pool/worker.h"
 
-/* Sets what the pool refuses. */
+/* Sets which functions the pool refuses. */
 void rnl__unit_check_init(struct rnl_pool *pool);
 
 bool rnl__unit_looks_fit(const struct rnl_pool *pool, rnl__function *fn);
 
-/* Whether the pool takes a function. */
+/* Returns true if the pool accepts a function. */
 static inline bool rnl__unit_fits(const struct rnl_pool *pool, rnl__function *fn)
 {
 	return !(pool->refuses && rnl__units_have(pool->refuses)) || rnl__unit_looks_fit(pool, fn);
 }
 
-/* Logs why it does not.  Return: -EINVAL, or -ENODEV the function's unit needs CUDA. */
+/* Logs why it does not.  Returns -EINVAL, or -ENODEV if the function's unit needs CUDA. */
 int rnl__unit_refuse(struct rnl_pool *pool, const char *call, rnl__function *fn);
 
-/* Whether the function may be in a unit that does not say that it names the stream. */
+/* Returns true if the function may be in a unit that does not say that it names the stream. */
 bool rnl__unit_is_silent(rnl__function *fn);
 
-/* As rnl__unit_check(), on the host device. */
+/* rnl__unit_check() on the host device. */
 int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret);
 
-/* After a callback, or a hook: what went wrong in it is no job's error. */
+/* Clears CUDA's errors after a callback or a hook: they are no job's errors. */
 static inline void rnl__unit_forgive(struct rnl__worker *w)
 {
-	/* In a job's function it would be that job's; a timer thread asks nothing. */
+	/* In a job's function, the error is the job's.  The timer thread makes no query. */
 	if (rnl__thread.stream && !rnl__thread.job &&
 	    (w->device->info.cuda || rnl__units_have(RNL__UNITS_RAW)))
 		(void)rnl__units_error();
 }
 
-/* After a function that has returned @ret, in its job.  Return: @ret, or what failed. */
+/* Checks after a function that returned @ret, in its job.  Returns @ret, or the error found. */
 static inline int rnl__unit_check(struct rnl__worker *w, rnl__function *fn, int ret)
 {
 	if (w->device->info.cuda || !rnl__units_have(RNL__UNITS_RAW))

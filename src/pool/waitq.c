@@ -14,7 +14,7 @@ void rnl__waitq_init(struct rnl__waitq *q)
 	q->last = &q->first;
 }
 
-/* What the waiters before @w lack, in order. */
+/* Returns the places that the waiters before @w need. */
 static unsigned lacks_before(struct rnl__waitq *q, const struct rnl__waiter *w)
 {
 	unsigned lacks = 0;
@@ -53,12 +53,12 @@ void rnl__waitq_look(struct rnl__waitq *q, struct rnl__waiter *w)
 {
 	pthread_mutex_lock(&q->lock);
 	w->before = lacks_before(q, w);
-	/* relaxed: under the lock, as in line_wake() */
+	/* relaxed: under the lock, like line_wake() */
 	atomic_store_explicit(&w->woken, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&q->lock);
 	/*
-	 * [waitq.W1] full barrier: in line before the try; pairs with [job.P1], [outside.L1],
-	 * [pool.R1], [pool.R3], [rounds.S3]
+	 * [waitq.W1] full barrier: in the wait queue before the try; pairs with [job.P1],
+	 * [outside.L1], [pool.R1], [pool.R3], [rounds.S3]
 	 */
 	rnl__full_barrier();
 }
@@ -72,7 +72,7 @@ static void line_wake(struct rnl__waiter *w)
 	(void)rnl__futex_wake(&w->woken, 1);
 }
 
-/* Whether a try is worth it. */
+/* Returns true if a try may succeed. */
 static bool line_may_have(struct rnl_pool *pool, const struct rnl__waiter *w)
 {
 	return w->lacks != RNL__LACKS_CHAIN || rnl__pool_closed(pool) ||
@@ -101,7 +101,7 @@ void rnl__waitq_stay(struct rnl_pool *pool, struct rnl__waiter *w)
 
 	pthread_mutex_lock(&q->lock);
 	set_lacks(q, w, w->found);
-	/* Another one may be the first now that lacks what this one lacked. */
+	/* Another waiter may now be the first with the need that this one had. */
 	if (lacked != RNL__LACKS_OTHER && lacked != w->found)
 		wake_some(pool);
 	pthread_mutex_unlock(&q->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers: their beginning, commands, returned jobs, joins, and space in their queues. */
+/* Workers: initialization, commands, returned jobs, joins, and space in their queues. */
 #include "config.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ void rnl__worker_init(struct rnl__worker *w, struct rnl_pool *pool, unsigned ind
 void rnl__worker_command(struct rnl__worker *w, uint32_t commands)
 {
 	rnl__tsan_release(&w->commands);
-	/* [worker.O2] release: what was made ready for the command; pairs with [worker.O1] */
+	/* [worker.O2] release: the preparations for the command; pairs with [worker.O1] */
 	atomic_fetch_or_explicit(&w->commands, commands, memory_order_release);
 	/*
 	 * [worker.O3] full barrier: the command is there before the look for sleepers;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker: a thread with a queue, an implicit stream, and what is on it.  What it
- * does is in src/worker/: loop.c and run.c.
+ * A worker: a thread with a queue, an implicit stream, and the jobs on that stream.  Its code is in
+ * src/worker/: loop.c and run.c.
  */
 #ifndef RNL_WORKER_H
 #define RNL_WORKER_H
@@ -25,18 +25,18 @@
 #include "watch/track.h"
 
 /*
- * Commands to a worker.  The worker clears a command's bit when it has followed the command,
- * and then drops the pool's latch `moving`; but not for END.
+ * Commands to a worker.  When the worker has carried a command out, it clears the command's bit and
+ * drops the pool's latch `moving`.  END is an exception.
  */
 enum {
 	RNL__SERVE = 1,		/* begin to serve */
-	RNL__HAND_OVER = 2,	/* tell when all jobs of the keyed lane that was shut are done */
-	RNL__LEAVE = 4,		/* cease to serve when the queue is empty and all jobs are done */
-	RNL__END = 8,		/* as LEAVE, and end the thread */
-	RNL__TRACE = 16,	/* begin to note jobs in the pool's trace, or cease to */
+	RNL__HAND_OVER = 2,	/* report when all jobs of the shut keyed lane are done */
+	RNL__LEAVE = 4,		/* stop serving when the queue is empty and all jobs are done */
+	RNL__END = 8,		/* LEAVE, then end the thread */
+	RNL__TRACE = 16,	/* begin or stop noting jobs in the pool's trace */
 };
 
-/* Two workers with one place forget each other's: then a stream waits twice. */
+/* Places in `joined`.  Two workers that share one overwrite each other: a stream may wait twice. */
 #define RNL__JOINED 64u
 
 /* How long jobs took. */
@@ -44,7 +44,7 @@ struct rnl__timing {
 	struct rnl__hist queue_wait, host, device;
 };
 
-/* Jobs of one round of a barrier that were completed, and that the barrier has yet to be told. */
+/* Completed jobs of one round of a barrier that the barrier was not notified of yet. */
 struct rnl__owed {
 	struct rnl_barrier *barrier;	/* NULL: nothing is owed */
 	unsigned round;
@@ -55,46 +55,46 @@ struct rnl__owed {
 #define RNL__GROUP_MAX 32u
 
 struct rnl__group {
-	uint32_t nr, nr_keys;		/* jobs; those of them that have a key */
+	uint32_t nr, nr_keys;		/* jobs; jobs that have a key */
 	bool mark;			/* a job needs a mark: it is large, or has a barrier */
-	struct rnl_job *first;		/* on the stream */
+	struct rnl_job *first;		/* the first one on the stream */
 	uint64_t since;			/* when the group began */
 	uint64_t keys[RNL__GROUP_MAX];
 };
 
-/* Functions whose work is recorded, and replayed: worker/replay.h. */
+/* Functions whose work is recorded and replayed: worker/replay.h. */
 #define RNL__REPLAYS_MAX 32u
 
 struct rnl__replay {
-	rnl__function *fn;		/* NULL: the place is free */
-	struct rnl__notes notes;	/* of the last run that was noted; none: not known */
-	struct rnl__record *record;	/* made of them, or of the last run that was captured */
-	const void *scratch;		/* the worker's block then */
+	rnl__function *fn;		/* NULL: the entry is free */
+	struct rnl__notes notes;	/* of the last noted run; empty: unknown */
+	struct rnl__record *record;	/* made of the notes, or of the last captured run */
+	const void *scratch;		/* the worker's block at that time */
 	uint64_t moved;			/* bytes that the run copied */
-	uint64_t used;			/* when, by the worker's count */
-	uint32_t left;			/* replays until the next comparison; 0: it is not stable */
-	uint32_t wait, next_wait;	/* calls as they are, until the next try; after that one */
+	uint64_t used;			/* the `clock` of the last use */
+	uint32_t left;			/* replays until the next comparison; 0: the work varies */
+	uint32_t wait, next_wait;	/* plain calls before the next try; before the one after */
 	bool captured;			/* its runs are captured, not noted */
-	bool notified;			/* that it issued something else, or cannot be recorded */
+	bool notified;			/* logged: it issued other work, or cannot be recorded */
 };
 
 struct rnl__replays {
-	struct rnl__replay *list;	/* NULL: no such job has come */
-	struct rnl__notes notes;	/* of the run that is noted now */
+	struct rnl__replay *list;	/* NULL: no such job has run */
+	struct rnl__notes notes;	/* of the run that is being noted */
 	uint64_t clock;
-	_Atomic uint64_t nr;		/* figure: replays */
+	_Atomic uint64_t nr;		/* replays, for the statistics */
 };
 
 #define RNL__HOLD_CHUNKS 16
 
 struct rnl__hold_slot;
 
-/* The slots that a worker has for holds: pool/holds.h. */
+/* A worker's slots for holds: pool/holds.h. */
 struct rnl__holds {
 	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl__hold_slot *) chunks[RNL__HOLD_CHUNKS];
-	unsigned nr_chunks, nr_fresh;	/* nr_fresh: slots that the last chunk has left */
-	struct rnl__hold_slot *fresh, *free;	/* the first of those; slots that were used before */
-	uint32_t nr_taken;		/* since the timer thread was asked for slots in its heap */
+	unsigned nr_chunks, nr_fresh;	/* nr_fresh: unused slots of the last chunk */
+	struct rnl__hold_slot *fresh, *free;	/* the first unused one; those free again */
+	uint32_t nr_taken;		/* slots taken since the last request to the timer thread */
 };
 
 struct rnl__worker {
@@ -102,47 +102,47 @@ struct rnl__worker {
 
 	/* Read by threads that put jobs on the queue, seldom written. */
 	_Alignas(RNL__CACHE_LINE) struct rnl__park park;
-	struct rnl__eventcount space;		/* keyed submits wait for it in this queue */
+	struct rnl__eventcount space;		/* for keyed submits: space in this queue */
 	struct rnl_pool *pool;
-	struct rnl__device *device;	/* for life */
-	unsigned index, device_index;	/* device_index: of the device in its pool */
+	struct rnl__device *device;	/* constant */
+	unsigned index, device_index;	/* device_index: the device's number in its pool */
 	bool urgent;
-	bool started;			/* there is a thread; the resizing thread's */
-	bool serves;			/* not in its hooks; the resizing thread reads it, too */
-	bool stays;			/* its thread does not end: the device has failed */
-	_Atomic uint32_t present;	/* a latch: its thread may touch the worker, or the pool */
+	bool started;			/* a thread exists; used by the resizing thread */
+	bool serves;			/* false in its hooks; the resizing thread reads it, too */
+	bool stays;			/* its thread does not end, because the device has failed */
+	_Atomic uint32_t present;	/* latch: its thread may still use the worker or the pool */
 	_Atomic uint32_t commands;
-	struct rnl__inbox returned;	/* jobs that waited for a round or for holds, and go on */
-	struct rnl__inbox freed_holds;	/* slots that were put back */
+	struct rnl__inbox returned;	/* jobs to continue: their round or their holds are over */
+	struct rnl__inbox freed_holds;	/* hold slots that are free again */
 	pthread_t thread;
 
-	/* The owner's alone; other threads may read the atomics. */
+	/* The owner's; other threads may only read the atomics. */
 	_Alignas(RNL__CACHE_LINE) void *data; /* of the pool's hooks */
-	uint64_t wait_since;		/* since when it has nothing to do; 0: it has */
-	uint64_t half_since;		/* since when it sees a job that it cannot take; 0: it does not */
-	uint64_t last_check;		/* of the device's health */
+	uint64_t wait_since;		/* when it ran out of work; 0: it has work */
+	uint64_t half_since;		/* since when it sees only jobs it cannot take; or 0 */
+	uint64_t last_check;		/* time of the last check of the device's health */
 	uint64_t moved;			/* bytes that the running job has copied */
-	unsigned inside;		/* callers' code, how deep, if a guard watches */
+	unsigned inside;		/* nesting depth in callers' code, if a guard watches */
 	unsigned unlooked;		/* calls since the guard last looked for a stray */
-	bool woken;			/* perhaps for a job that it does not take: share() */
+	bool woken;			/* by a wake, perhaps for another worker's job: share() */
 	struct rnl__track *track;	/* NULL: no trace runs */
 	struct rnl__nvtx *ranges;	/* NULL: no tool reads NVTX */
 	struct rnl__owed owed;
-	struct rnl_job *next, *next_last; /* jobs whose turn has come by a chain: worker/chain.h */
-	uint32_t nr_held_back;		/* jobs that wait for rounds or for holds, and come back */
-	_Atomic bool occupied;		/* does not look at its queue soon: rnl__share_occupy() */
-	_Atomic(struct rnl_job *) running; /* its function runs; to be compared only */
-	_Atomic uint64_t running_since;	/* coarse */
-	_Atomic uint64_t completed;	/* jobs, counted before they can be seen done */
-	_Atomic uint64_t released;	/* jobs, counted when they will not be touched again */
+	struct rnl_job *next, *next_last; /* jobs whose turn in a chain has come: worker/chain.h */
+	uint32_t nr_held_back;		/* jobs that wait for rounds or holds, to be returned */
+	_Atomic bool occupied;		/* will not look at its queue soon: rnl__share_occupy() */
+	_Atomic(struct rnl_job *) running; /* the running function's job; for comparison only */
+	_Atomic uint64_t running_since;	/* coarse clock */
+	_Atomic uint64_t completed;	/* jobs; counted before they can be seen done */
+	_Atomic uint64_t released;	/* jobs; counted when no thread touches them any more */
 	_Atomic uint64_t failed, cancelled, timed_out, stolen, slept;
-	_Atomic uint64_t held;		/* jobs that wait for holds alone, now */
-	_Atomic uint64_t gathered;	/* jobs that were issued in a group of several */
+	_Atomic uint64_t held;		/* jobs that now wait only for holds */
+	_Atomic uint64_t gathered;	/* jobs issued in a group of two or more */
 	_Atomic uint64_t untraced;	/* records that did not fit into a trace */
 	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;
-	/* The last job of other workers that our stream waited for, * RNL_WORKERS_MAX + the worker. */
+	/* By worker: its last job that our stream waited for, * RNL_WORKERS_MAX + the worker. */
 	uint64_t joined[RNL__JOINED];
 	struct rnl__scratch scratch;
 	struct rnl__staging staging;
@@ -152,41 +152,41 @@ struct rnl__worker {
 	struct rnl__holds holds;
 };
 
-/* Of a worker that is all zero. */
+/* Initializes a worker whose memory is zero. */
 void rnl__worker_init(struct rnl__worker *w, struct rnl_pool *pool, unsigned index);
 
-/* The worker's stream has waited for none; it need not wait for itself. */
+/* Forgets the jobs that the worker's stream has waited for.  It need not wait for itself. */
 void rnl__worker_forget_joins(struct rnl__worker *w);
 
 /* Gives a worker commands, and wakes it. */
 void rnl__worker_command(struct rnl__worker *w, uint32_t commands);
 
-/* What rnl__worker_made_space() of pool.h does once it has seen a submit that waits. */
+/* The slow path of rnl__worker_made_space() in pool.h: a submit waits. */
 void rnl__worker_wake_space(struct rnl__worker *w);
 
-/* Any thread: returns a job that its worker has held back, and wakes the worker. */
+/* Any thread: returns a held-back job to its worker, and wakes the worker. */
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job);
 
-/* Whether a job was returned; rnl__park_prepare() orders it, or the owner looks again. */
+/* Returns true if a job was returned; rnl__park_prepare() orders it, or the owner looks again. */
 static inline bool rnl__worker_has_returned(struct rnl__worker *w)
 {
 	return rnl__inbox_holds(&w->returned);
 }
 
-/* Whether a worker may take what is placed on the device of another one, or its own. */
+/* Returns true if @w may take jobs that are placed on the device of @from; @from may be @w. */
 static inline bool rnl__worker_takes_placed(const struct rnl__worker *w,
 					    const struct rnl__worker *from)
 {
 	return w->queue.takes_placed && w->device == from->device;
 }
 
-/* Whether a worker that is awake comes to look at its queue, and has nothing else to do. */
+/* Returns true if the worker, when awake, has nothing to do but look at its queue. */
 static inline bool rnl__worker_attends(struct rnl__worker *w)
 {
-	/* The owner writes the line of `occupied` with each job, so that is read last. */
+	/* The owner writes the cache line of `occupied` with each job, so it is read last. */
 	if (rnl__inflight_nr(&w->inflight))
 		return false;
-	/* [worker.O4] acquire: jobs put on its stream since are counted; pairs with [run.O3] */
+	/* [worker.O4] acquire: jobs put on the stream before are counted; pairs with [run.O3] */
 	return !atomic_load_explicit(&w->occupied, memory_order_acquire) &&
 	       !rnl__inflight_nr(&w->inflight);
 }
