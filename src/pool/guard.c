@@ -248,7 +248,7 @@ static int call_diverted(struct rnl__worker *w, const struct rnl__guard_call *c)
 	result = on ? on : c->call(c->fn, c->arg);
 	off = ops->divert(false);
 
-	/* The call's joins are on the other stream, which the worker's stream has not joined. */
+	/* On failure, the call's joins are on a stream that the worker's stream has not joined. */
 	if (off)
 		rnl__worker_forget_joins(w);
 	return result < 0 ? result : off ? off : result;

@@ -272,7 +272,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	return 0;
 }
 
-/* Returns true if the slot, in the use that was read before, is a waiting job's own. */
+/* Returns true if the slot is a waiting job's own; valid if `use` is unchanged afterwards. */
 static bool is_wait(struct rnl__hold_slot *slot)
 {
 	/* [holds.L2] acquire: see holds_look(); pairs with [holds.T2] */

@@ -73,9 +73,7 @@ struct rnl__timer {
 	_Atomic bool ends;
 	bool started;			/* a thread exists */
 	pthread_t thread;
-	/*
-	 * Counts the jobs completed by the timer thread.  Its queue is empty; `due` is for holds.
-	 */
+	/* Counts the jobs that it completes.  Its queue is empty; `due` there is for holds. */
 	struct rnl__worker self;
 };
 
