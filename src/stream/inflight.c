@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs on a stream and how far it has come; inflight.h has the design. */
+/* Jobs on a stream, and its progress; inflight.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsi
 	f->places = calloc(limit, sizeof(*f->places));
 	if (!f->marks || !f->recorded || !f->places || rnl__pace_init(&f->pace, limit, enough_ns))
 		return -ENOMEM;
-	/* Events are made here, and none while jobs run. */
+	/* All events are made here, not while jobs run. */
 	for (unsigned i = 0; i < limit; i++) {
 		ret = rnl__device_event(device, false, &f->recorded[i].event);
 		if (ret)
@@ -71,7 +71,7 @@ void rnl__inflight_fini(struct rnl__inflight *f)
 	*f = (struct rnl__inflight){ 0 };
 }
 
-/* Notes the oldest job for health, which looks whether the device gets on. */
+/* Notes the oldest job for the health check, which looks whether the device progresses. */
 static void note_oldest(struct rnl__inflight *f)
 {
 	if (f->first)
@@ -83,19 +83,19 @@ static void note_oldest(struct rnl__inflight *f)
 	atomic_store_explicit(&f->oldest, f->first, memory_order_release);
 }
 
-/* Says that the job with this sequence is on the stream, or that it no longer is: NULL. */
+/* Notes that the job with this sequence is on the stream; NULL: that it has left. */
 static void note_place(struct rnl__inflight *f, uint64_t seq, struct rnl_job *job)
 {
 	struct rnl__place *place = &f->places[seq % f->limit];
 
 	if (job) {
-		/* [inflight.B1] release: the job that had the place is passed; pairs with [inflight.B2] */
+		/* [inflight.B1] release: the earlier job is completed; pairs with [inflight.B2] */
 		atomic_store_explicit(&place->barrier, job->barrier, memory_order_release);
 		/* relaxed: the store below publishes it */
 		atomic_store_explicit(&place->since, job->flags & RNL__JOB_TIMED ? rnl__now() :
 				      rnl__now_coarse(), memory_order_relaxed);
 	}
-	/* [inflight.H3] release: as [inflight.H1]; pairs with [stats.H3] */
+	/* [inflight.H3] release: like [inflight.H1]; pairs with [stats.H3] */
 	atomic_store_explicit(&place->job, job, memory_order_release);
 }
 
@@ -121,8 +121,8 @@ void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
 }
 
 /*
- * The oldest mark is reached, and perhaps more: what the device did up to @seq, it did since it
- * reached the mark before, or since the first of the jobs was issued.
+ * Learns from the oldest mark, which is reached, perhaps with later ones.  The work up to @seq took
+ * at most the time since the previous mark was reached, or since its first job was issued.
  */
 static void learn_reached(struct rnl__inflight *f, uint64_t seq)
 {
@@ -133,7 +133,7 @@ static void learn_reached(struct rnl__inflight *f, uint64_t seq)
 	rnl__pace_took_at_most(&f->pace, f->first->seq, seq, f->reached_at - since);
 }
 
-/* The oldest mark was not reached when the clock was last read: its jobs take as long at least. */
+/* The oldest mark was not reached at the last reading of the clock: a lower bound for its jobs. */
 static void learn_unreached(struct rnl__inflight *f)
 {
 	const struct rnl__mark *mark = &f->marks[f->first_mark];
@@ -160,8 +160,8 @@ static void inflight_reached(struct rnl__inflight *f, uint64_t seq)
 }
 
 /*
- * Waits for the stream, since a mark failed.  Whatever the error was, no job may be completed
- * while the device could still work on it.
+ * Waits for the stream, because a mark failed.  Whatever the error, no job may be completed while
+ * the device could still work on it.
  */
 static int wait_for_stream(struct rnl__inflight *f)
 {
@@ -182,7 +182,7 @@ static int write_word(struct rnl__inflight *f)
 	return ret;
 }
 
-/* The event that is recorded @nr-th. */
+/* Returns the entry of the event that is recorded @nr-th. */
 static struct rnl__recorded *nth_recorded(struct rnl__inflight *f, uint64_t nr)
 {
 	return &f->recorded[nr % f->limit];
@@ -201,8 +201,8 @@ static int inflight_record(struct rnl__inflight *f, struct rnl__mark *mark)
 	/* relaxed: the store below publishes it */
 	atomic_store_explicit(&next->seq, f->issued, memory_order_relaxed);
 	/*
-	 * [inflight.J1] release: the event is recorded, and says for which job, before a join
-	 * can find it; pairs with [inflight.J2].
+	 * [inflight.J1] release: the event is recorded, and names its job, before a join can find
+	 * it; pairs with [inflight.J2].
 	 */
 	atomic_store_explicit(&f->nr_recorded, nr, memory_order_release);
 	return 0;
@@ -216,7 +216,7 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 	int ret = 0;
 
 	rnl__gather_flush();
-	/* The word has the low half of a number: it must not fall behind by more than that. */
+	/* The word has the low half of a number: it must not lag by more than that. */
 	write = write || f->issued - f->written > INT32_MAX;
 
 	if (more) {
@@ -224,7 +224,7 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 		if (event || !write || !f->writes)
 			ret = inflight_record(f, mark);
 	}
-	/* A write may follow a mark that was an event alone. */
+	/* A write may follow a mark that was only an event. */
 	if (!ret && write && f->writes && f->written != f->issued)
 		ret = write_word(f);
 	if (ret && rnl__device_failed(f->device))
@@ -241,13 +241,13 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 	return 0;
 }
 
-/* The sequence number in the word, which has the low half of one that is not above `marked`. */
+/* Returns the sequence number whose low half is in the word; it is not above `marked`. */
 static uint64_t written(struct rnl__inflight *f)
 {
 	/*
-	 * [inflight.F1] acquire: what the device did before its write is visible; pairs
-	 * with [host_stream.X1], or with the GPU's write, which CUDA orders after all
-	 * earlier work of the stream.
+	 * [inflight.F1] acquire: the device's work before its write is visible; pairs with
+	 * [host_stream.X1], or with the GPU's write, which CUDA orders after all earlier work of
+	 * the stream.
 	 */
 	uint32_t low = atomic_load_explicit(rnl__atomic(f->word), memory_order_acquire);
 
@@ -316,14 +316,14 @@ struct rnl_job *rnl__inflight_pop(struct rnl__inflight *f)
 }
 
 /*
- * The event of the earliest mark behind @seq; if no mark is there, the latest one.  NULL: none was
- * ever recorded.  @covers: the job that it was recorded for, at least.
+ * Returns the event of the earliest mark at or after @seq, else the latest one; NULL if none was
+ * recorded yet.  @covers: the job that it was recorded for, or an earlier one.
  */
 static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq, uint64_t *covers)
 {
 	/*
-	 * [inflight.J2] acquire: the events are recorded behind all that the caller waits for,
-	 * and say for which jobs; pairs with [inflight.J1].
+	 * [inflight.J2] acquire: the events are recorded after all work that the caller waits for,
+	 * and name their jobs; pairs with [inflight.J1].
 	 */
 	uint64_t nr = atomic_load_explicit(&f->nr_recorded, memory_order_acquire);
 	uint64_t before = UINT64_MAX;
@@ -331,7 +331,7 @@ static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq, uint
 
 	for (uint64_t i = nr; i && nr - i < f->limit; i--) {
 		struct rnl__recorded *it = nth_recorded(f, i);
-		/* relaxed: an event that was recorded anew says a later job than the one before */
+		/* relaxed: an event that was recorded anew names a later job than before */
 		uint64_t at = atomic_load_explicit(&it->seq, memory_order_relaxed);
 
 		if (found && (at < seq || at > before))
@@ -346,15 +346,15 @@ static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq, uint
 static uint64_t reached_now(struct rnl__inflight *f)
 {
 	/*
-	 * [inflight.R2] acquire: the device has passed the jobs, and we see that;
-	 * pairs with [inflight.R1]
+	 * [inflight.R2] acquire: the device has completed the jobs, and we see their effects; pairs
+	 * with [inflight.R1]
 	 */
 	return atomic_load_explicit(&f->reached, memory_order_acquire);
 }
 
 uint64_t rnl__inflight_whole(struct rnl__inflight *f, uint64_t low, unsigned bits)
 {
-	/* A job on the stream is at most @limit ahead; what seems to be further is one long passed. */
+	/* A job on the stream is at most @limit ahead; one further ahead completed long ago. */
 	const uint64_t reached = reached_now(f), round = UINT64_C(1) << bits;
 	const uint64_t ahead = (low - reached) % round;
 
@@ -363,15 +363,15 @@ uint64_t rnl__inflight_whole(struct rnl__inflight *f, uint64_t low, unsigned bit
 
 uint64_t rnl__inflight_last_of(struct rnl__inflight *f, const struct rnl_barrier *barrier)
 {
-	/* [inflight.J2] acquire: as in find_event(); pairs with [inflight.J1] */
+	/* [inflight.J2] acquire: see find_event(); pairs with [inflight.J1] */
 	const uint64_t nr = atomic_load_explicit(&f->nr_recorded, memory_order_acquire);
-	/* relaxed: no event is recorded for less than the one before */
+	/* relaxed: later events name later jobs */
 	uint64_t seq = nr ? atomic_load_explicit(&nth_recorded(f, nr)->seq, memory_order_relaxed) : 0;
 
 	for (unsigned i = 0; i < f->limit && seq > reached_now(f); i++, seq--)
 		/*
-		 * [inflight.B2] acquire: if a later job has the place, the device has passed the one that
-		 * had it, and we see that; pairs with [inflight.B1]
+		 * [inflight.B2] acquire: if a later job has the place, the device has completed the
+		 * earlier one, and we see that; pairs with [inflight.B1]
 		 */
 		if (atomic_load_explicit(&f->places[seq % f->limit].barrier, memory_order_acquire) ==
 		    barrier)
@@ -390,13 +390,13 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 		return 0;
 	}
 	if (*joined >= seq) {
-		/* The wait stands there already.  It is an operation of a job that joins, too. */
+		/* The stream waits already.  The wait is an operation of this job, too. */
 		rnl__thread.stream->issued++;
 		return 0;
 	}
 	event = find_event(f, seq, &covers);
 	if (event && rnl__thread.guard) {
-		/* A capture cannot wait for an event that was recorded outside of it. */
+		/* A capture cannot wait for an event that was recorded outside of the capture. */
 		rnl__thread.guard->again = true;
 		return 0;
 	}
@@ -408,8 +408,8 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 		return ret;
 	}
 	/*
-	 * No event was ever recorded: the host has waited for the caller's jobs, and @seq
-	 * is a later one; or the device has failed.
+	 * No event was recorded yet: the host has waited for the caller's jobs, and @seq is a later
+	 * one; or the device has failed.
 	 */
 	return rnl__device_failed(f->device) ? -EIO : 0;
 }

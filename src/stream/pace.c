@@ -12,7 +12,7 @@
 
 #define PARTS 1024u			/* of a ratio */
 #define LONGEST_NS (UINT64_C(1) << 40)	/* a ratio's numerator fits into 64 bits */
-#define FALLS 4u			/* an estimate falls by a quarter of the way for each job */
+#define FALLS 4u			/* each job lowers an estimate by a quarter of the way */
 
 int rnl__pace_init(struct rnl__pace *p, unsigned limit, uint64_t enough_ns)
 {
@@ -34,7 +34,7 @@ void rnl__pace_fini(struct rnl__pace *p)
 
 static uint32_t pace_entry(const struct rnl_job *job)
 {
-	/* Functions begin at multiples of 16, and lie close together. */
+	/* Functions are aligned to 16 bytes, and lie close together. */
 	uint64_t address = (uint64_t)(uintptr_t)job->fn >> 4;
 
 	return (uint32_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) % RNL__PACE_ENTRIES;
@@ -64,7 +64,7 @@ void rnl__pace_drop(struct rnl__pace *p, uint64_t seq)
 	p->ahead_ns -= job_at(p, seq)->ns;
 }
 
-/* What the jobs together were estimated at; 0: a job of them does not count. */
+/* Returns the sum of the jobs' estimates; 0: one of the jobs does not count. */
 static uint64_t expected(struct rnl__pace *p, uint64_t first, uint64_t last)
 {
 	uint64_t sum = 0;
@@ -88,7 +88,7 @@ void rnl__pace_took_at_most(struct rnl__pace *p, uint64_t first, uint64_t last, 
 		uint32_t *known = &p->known[j->entry];
 		uint32_t part = (uint32_t)(j->ns * (ns * PARTS / sum) / PARTS);
 
-		/* It never comes to 0. */
+		/* The estimate never gets to 0. */
 		if (part < *known)
 			*known -= (*known - part) / FALLS;
 	}
@@ -109,7 +109,7 @@ void rnl__pace_took_at_least(struct rnl__pace *p, uint64_t first, uint64_t last,
 		part = part < UINT32_MAX ? part : UINT32_MAX;
 		if (part > *known)
 			*known = (uint32_t)part;
-		/* Jobs that were issued as short ones now count as long. */
+		/* Jobs that were issued as short now count as long. */
 		if (part > j->ns) {
 			p->ahead_ns += part - j->ns;
 			j->ns = (uint32_t)part;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long the jobs on a worker's stream are going to take the device, by what such jobs took
- * before: so a worker issues as many as keep the device busy for a while, and no more.
+ * Estimates how long the jobs on a worker's stream will take the device, from the times of earlier
+ * jobs.  So a worker issues enough jobs to keep the device busy for a while, and no more.
  *
  * DESIGN
- *	A table has an estimate for a job, by its function; functions may share an entry.  A job
- *	of a function that never ran counts as a long one: with one other job it is enough.  A job
- *	counts as what its estimate was when it was issued, until it is taken off the stream, or
- *	is known to take longer.
- *	What the worker sees are bounds.  It looks seldom, and may be slow itself, in its jobs'
- *	functions or in the driver's lock.  So an estimate is raised, at once, only to what jobs
- *	have taken for certain: a mark was not reached yet.  The jobs on the stream are raised with
- *	it: so behind a job that runs for longer than expected no others are issued.  And it falls,
- *	bit by bit, only to what they took at most: a mark was reached.
- *	Jobs behind one mark share the time by their estimates.
- *	Internal jobs do not count: maps and batches bound what they have in flight.  Nothing is
- *	learned from a time that such a job had a part in.
- *	All of it is the owner's alone.
+ *	A table has an estimate for each job function; functions may share an entry.  A job of a
+ *	function that never ran counts as long: together with one other job it is enough.  A job
+ *	keeps the estimate of its issue until it leaves the stream, or is known to take longer.
+ *	The worker measures only bounds.  It looks seldom, and may itself be delayed, in its jobs'
+ *	functions or by the driver's lock.  So an estimate rises immediately, but only to the time
+ *	that jobs have certainly taken: their mark was not reached yet.  The jobs on the stream rise
+ *	with it, so no more jobs are issued after a job that runs longer than expected.  An estimate
+ *	falls step by step, and only to the longest time that jobs can have taken: their mark was
+ *	reached.
+ *	Jobs of one mark share the time in proportion to their estimates.
+ *	Internal jobs do not count: maps and batches limit their jobs in flight themselves.  A time
+ *	that includes such a job is not used.
+ *	Only the owning worker uses all of it.
  */
 #ifndef RNL_PACE_H
 #define RNL_PACE_H
@@ -27,43 +27,43 @@
 struct rnl_job;
 
 #define RNL__PACE_ENTRIES 256u
-#define RNL__PACE_UNKNOWN_NS 1000000u	/* a job of an unknown function, but see below */
+#define RNL__PACE_UNKNOWN_NS 1000000u	/* a job of an unknown function, at most */
 
 struct rnl__pace_job {
-	uint32_t ns;			/* 0: it does not count */
-	uint32_t entry;			/* of its function */
+	uint32_t ns;			/* 0: the job does not count */
+	uint32_t entry;			/* of the job's function */
 };
 
 struct rnl__pace {
 	struct rnl__pace_job *jobs;	/* ring of `limit`, by sequence */
 	unsigned limit;
-	uint64_t enough_ns;		/* the device is busy for a while; UINT64_MAX: never */
-	uint64_t ahead_ns;		/* all jobs on the stream */
+	uint64_t enough_ns;		/* how long to keep the device busy; UINT64_MAX: no limit */
+	uint64_t ahead_ns;		/* sum of all jobs on the stream */
 	uint32_t known[RNL__PACE_ENTRIES];
 };
 
-/* Unknown functions take @enough_ns, or RNL__PACE_UNKNOWN_NS if that is less.  0, -ENOMEM. */
+/* Unknown functions get @enough_ns, RNL__PACE_UNKNOWN_NS at most.  Returns 0 or -ENOMEM. */
 int rnl__pace_init(struct rnl__pace *p, unsigned limit, uint64_t enough_ns);
 void rnl__pace_fini(struct rnl__pace *p);
 
-/* The estimate for a job; 0: it does not count. */
+/* Returns the estimate for a job; 0: it does not count. */
 uint32_t rnl__pace_guess(const struct rnl__pace *p, const struct rnl_job *job);
 
 /* The job gets the sequence @seq; the job with this sequence leaves the stream. */
 void rnl__pace_add(struct rnl__pace *p, const struct rnl_job *job, uint64_t seq);
 void rnl__pace_drop(struct rnl__pace *p, uint64_t seq);
 
-/* The jobs @first to @last, which are all on the stream, took the device @ns or less, or more. */
+/* The jobs @first to @last, all still on the stream, took the device at most, or at least, @ns. */
 void rnl__pace_took_at_most(struct rnl__pace *p, uint64_t first, uint64_t last, uint64_t ns);
 void rnl__pace_took_at_least(struct rnl__pace *p, uint64_t first, uint64_t last, uint64_t ns);
 
-/* Whether the jobs on the stream keep the device busy for a while. */
+/* Returns true if the jobs on the stream keep the device busy for a while. */
 static inline bool rnl__pace_long(const struct rnl__pace *p)
 {
 	return p->ahead_ns >= p->enough_ns;
 }
 
-/* Whether @nr jobs on the stream are enough.  With fewer than two, the device could fall idle. */
+/* Returns true if @nr jobs on the stream are enough.  With only one, the device could fall idle. */
 static inline bool rnl__pace_enough(const struct rnl__pace *p, unsigned nr)
 {
 	return nr >= 2 && rnl__pace_long(p);

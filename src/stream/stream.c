@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread's implicit stream: given, and taken away; stream.h has the design. */
+/* Attaches an implicit stream to a thread, and detaches it; stream.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include "sys/thread_state.h"
 
 /*
- * All streams that are attached.  A forked child has none of their threads: without
- * the list it would lose them, and its LeakSanitizer would report them at exit().
+ * All attached streams.  A forked child has none of their threads.  Without the list the child
+ * would lose the streams, and its LeakSanitizer would report them at exit().
  */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t streams_once = PTHREAD_ONCE_INIT;
@@ -28,7 +28,7 @@ static void streams_drop(void)
 	pthread_mutex_unlock(&streams_lock);
 }
 
-/* A fork amid a change would leave the child a lock that no thread releases. */
+/* A fork during a change would leave the child a lock that no thread releases. */
 static void streams_guard_forks(void)
 {
 	streams_result = -pthread_atfork(streams_take, streams_drop, streams_drop);
@@ -75,7 +75,7 @@ int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	if (ret)
 		rnl__units_leave();
 	else if (device->info.cuda)
-		(void)rnl__units_error();	/* what was wrong before is no job's error */
+		(void)rnl__units_error();	/* earlier errors are no job's errors */
 	return ret;
 }
 
@@ -83,7 +83,7 @@ void rnl__stream_detach(void)
 {
 	struct rnl__stream *stream = rnl__thread.stream;
 
-	/* A forked child leaves the stream alone: its executor is the parent's. */
+	/* A forked child does not touch the stream: its executor is in the parent. */
 	if (stream && rnl__thread.generation == rnl__generation) {
 		streams_remove(stream);
 		stream->device->ops->detach(stream);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread's implicit stream: given to the thread, and taken away.
+ * A thread's implicit stream: attached to the thread, and detached.
  *
  * DESIGN
- *	The stream is a pointer of the thread's own, `rnl__thread.stream`; the backend makes it.
- *	A list has all streams.  A forked child has none of their threads: it finds the streams by
- *	the list, and leaves them alone, since what executes them is the parent's.
+ *	The stream is a pointer of the thread's own, `rnl__thread.stream`.  The backend makes it.  A
+ *	list has all streams.  A forked child has none of their threads: it finds the streams by the
+ *	list, and does not touch them, because their executors are in the parent.
  */
 #ifndef RNL_STREAM_H
 #define RNL_STREAM_H
 
 #include "device/device.h"
 
-/* Attaches the calling thread, which is not attached; 0 or the device's error. */
+/* Attaches the calling thread, which must not be attached.  Returns 0 or the device's error. */
 int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent);
 
 void rnl__stream_detach(void);

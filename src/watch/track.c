@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a worker notes of its jobs while a trace runs; track.h has the design. */
+/* A worker's notes on its jobs while a trace runs; track.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static void track_put(struct rnl__track *t, const struct rnl__track_record *reco
 {
 	uint64_t head = rnl__own_read(&t->head);
 
-	/* [track.T2] acquire: a record was read before it is written over; pairs with [track.T1] */
+	/* [track.T2] acquire: a record is read before it is overwritten; pairs with [track.T1] */
 	if (head - atomic_load_explicit(&t->tail, memory_order_acquire) == t->nr_records) {
 		rnl__figure_add(&t->dropped, 1);
 		rnl__figure_add(t->dropped_ever, 1);
@@ -37,7 +37,7 @@ static void track_put(struct rnl__track *t, const struct rnl__track_record *reco
 
 const struct rnl__track_record *rnl__track_peek(struct rnl__track *t, uint64_t *nr)
 {
-	/* [track.H2] acquire: the records that the count has; pairs with [track.H1] */
+	/* [track.H2] acquire: the counted records; pairs with [track.H1] */
 	uint64_t head = atomic_load_explicit(&t->head, memory_order_acquire);
 	uint64_t from = rnl__own_read(&t->tail), at = from & (t->nr_records - 1), row = t->nr_records - at;
 
@@ -50,8 +50,8 @@ void rnl__track_skip(struct rnl__track *t, uint64_t nr)
 	uint64_t tail = rnl__own_read(&t->tail);
 
 	/*
-	 * [track.T1] release: the records were read before they are written over;
-	 * pairs with [track.T2]
+	 * [track.T1] release: the records are read before they are overwritten; pairs with
+	 * [track.T2]
 	 */
 	atomic_store_explicit(&t->tail, tail + nr, memory_order_release);
 }
@@ -107,7 +107,7 @@ static void track_destroy(struct rnl__track *t)
 	free(t);
 }
 
-/* A page of the ring takes memory once it is written. */
+/* A page of the ring uses memory only once it is written. */
 static struct rnl__track *track_create(struct rnl__tracks *tracks, const struct rnl__track *like)
 {
 	struct rnl__track *t = aligned_alloc(RNL__CACHE_LINE, sizeof(*t));
@@ -145,7 +145,7 @@ struct rnl__track *rnl__tracks_begin(struct rnl__tracks *tracks, const struct rn
 							memory_order_relaxed, memory_order_relaxed);
 	if (!t)
 		return NULL;
-	/* The trace's writer may look which threads are workers. */
+	/* The trace's writer may look up which threads are workers. */
 	rnl__figure_write(&tracks->tids[t->index], t->tid);
 	/* [track.N1] release: the track, as it was made; pairs with [track.N2] */
 	atomic_store_explicit(&tracks->of[t->index], t, memory_order_release);
@@ -181,7 +181,7 @@ void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t 
 
 	j->seq = 0;
 	j->fn = job->fn;
-	/* In a job, `seq` takes the place of the first, and `holds` that of the second. */
+	/* Later, the job's `seq` overwrites `submit_ns`, and its `holds` overwrites `producer`. */
 	j->queued = queued(job);
 	j->producer = producer(job);
 	j->picked = rnl__now();
@@ -191,7 +191,7 @@ void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t 
 	t->now = j;
 	if (!rnl__track_time_wanted(t, j->picked))
 		return;
-	/* The end of a timed job right before it on the stream is its begin. */
+	/* If a timed job is right before it on the stream, the end of that job is its begin. */
 	if (!t->tells && (!behind || t->last_seq + 1 != seq)) {
 		j->begin = rnl__track_time_record(t);
 		if (!j->begin)
@@ -220,7 +220,7 @@ void rnl__track_op(struct rnl__track *t, enum rnl__track_kind kind)
 	struct rnl__track_job *j = t->now;
 	struct rnl__event *event;
 
-	/* The events of two jobs are kept for the jobs that follow. */
+	/* The events of two jobs are kept for the next jobs. */
 	if (!j || !j->timed || j->nr_ops == RNL__TRACK_OPS || t->nr_free < 4 || rnl__thread.guard)
 		return;
 	event = rnl__track_time_record(t);
@@ -239,7 +239,7 @@ void rnl__track_copy(struct rnl__track *t, const struct rnl__copy *c)
 			      RNL__TRACK_IN : RNL__TRACK_OUT);
 }
 
-/* An id that no other record of the trace has. */
+/* Returns an id that no other record of the trace has. */
 static uint64_t new_id(struct rnl__track *t)
 {
 	return t->nr_jobs++ * RNL_WORKERS_MAX + t->index + 1;
@@ -303,7 +303,7 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 	if (t->timing != RNL_TRACE_SOME)
 		return;
 	rnl__track_time_spend(t, issued, rnl__now());
-	if (j->begin)		/* the begin took as much, before the call */
+	if (j->begin)		/* the begin took as long, before the call */
 		rnl__track_time_spend(t, issued, rnl__now());
 }
 
@@ -337,7 +337,7 @@ void rnl__track_found(struct rnl__track *t, void (*fn)(void), unsigned what)
 	});
 }
 
-/* Puts a job's operations: one after the other, within the job's own time. */
+/* Puts a job's operations, one after the other, within the job's own time. */
 static void put_ops(struct rnl__track *t, struct rnl__track_job *j, uint64_t begin, uint64_t end)
 {
 	for (unsigned i = 0; i < j->nr_ops; i++) {
@@ -367,7 +367,7 @@ void rnl__track_done(struct rnl__track *t, uint64_t seq, bool passed)
 	r.done.done = rnl__now();
 	if (j->timed && passed) {
 		rnl__track_time_read(t, j, r.done.done, &r.done.begin, &r.done.end);
-		/* The job's span comes before the spans in it. */
+		/* The job's span comes before the spans inside it. */
 		track_put(t, &r);
 		if (r.done.end) {
 			put_ops(t, j, r.done.begin, r.done.end);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker's part of a trace: what the worker notes of each job, and a ring that hands that over.
+ * A worker's part of a trace: its notes on each job, and the ring that passes them on.
  *
  * DESIGN
- *	A worker has a track while a trace runs, else NULL, and reads that one word of
- *	its own.  The worker alone writes the ring, the trace's writer alone reads it: two
- *	counts, no lock.  A full ring drops records, and counts them.
- *	A job gives one record when its function has returned, and more when it is done,
- *	if it left something on the stream.
- *	track_time.h has when the device did the work.
+ *	A worker has a track while a trace runs, else NULL, and reads only that word of its own.
+ *	The worker is the ring's only writer, the trace's writer the only reader: two counts, no
+ *	lock.  A full ring drops records, and counts them.
+ *	A job makes one record when its function returns, and more when it is done, if it left work
+ *	on the stream.
+ *	track_time.h has the times of the work on the device.
  *
- *	The worker's own thread calls everything but the ring's reader.
+ *	The worker's own thread calls everything except the ring's reader.
  */
 #ifndef RNL_TRACK_H
 #define RNL_TRACK_H
@@ -24,7 +24,7 @@
 #include "sys/atomic.h"
 #include "device/device.h"
 
-#define RNL__TRACK_OPS 12	/* operations of a job that have spans of their own */
+#define RNL__TRACK_OPS 12	/* operations of a job that get their own spans */
 
 enum rnl__track_kind {
 	RNL__TRACK_CALL,	/* a job's function has returned */
@@ -33,7 +33,7 @@ enum rnl__track_kind {
 	RNL__TRACK_BACK,	/* a callback has returned */
 	RNL__TRACK_HELD,	/* a job has waited for its holds */
 	RNL__TRACK_FOUND,	/* the guard has found something in a function */
-	RNL__TRACK_AFTER,	/* the job of the call before came after one more barrier */
+	RNL__TRACK_AFTER,	/* one more barrier that the job of the previous call came after */
 	RNL__TRACK_IN,		/* an operation: a copy to the device */
 	RNL__TRACK_KERNEL,	/* an operation: a kernel, or a fill */
 	RNL__TRACK_OUT,		/* an operation: a copy from the device */
@@ -52,8 +52,8 @@ struct rnl__track_record {
 			uint32_t producer;	/* thread that submitted it */
 			int32_t result;
 			uint64_t staged;	/* bytes of pageable memory that a CPU copied */
-			uint8_t trace_id[16];	/* zero: none */
-			bool in_flight;		/* there will be a DONE or a CUT */
+			uint8_t trace_id[16];	/* zero: the job has none */
+			bool in_flight;		/* a DONE or a CUT will follow */
 		} call;
 		struct {
 			int (*fn)(struct rnl_job *job);
@@ -85,13 +85,13 @@ struct rnl__track_record {
 
 /* A job from its start to its end. */
 struct rnl__track_job {
-	uint64_t seq;			/* 0: none */
+	uint64_t seq;			/* 0: no job */
 	int (*fn)(struct rnl_job *job);
 	uint64_t id, queued, picked, issued, staged;
 	uint32_t producer;
-	struct rnl__event *begin, *end;	/* begin NULL, end not: at the end of the job before */
+	struct rnl__event *begin, *end;	/* only `end`: it begins at the end of the job before */
 	struct rnl__event *ops[RNL__TRACK_OPS];
-	uint64_t at[RNL__TRACK_OPS];	/* when each was issued */
+	uint64_t at[RNL__TRACK_OPS];	/* issue time of each operation */
 	uint8_t kinds[RNL__TRACK_OPS];
 	unsigned nr_ops;
 	bool timed;
@@ -101,27 +101,27 @@ struct rnl__track {
 	struct rnl__device *device;
 	unsigned index;			/* the worker's */
 	bool urgent;
-	uint32_t tid;			/* of its thread */
+	uint32_t tid;			/* of the worker's thread */
 	enum rnl_trace_timing timing;
-	int error;			/* there are no events for that */
-	_Atomic uint64_t *dropped_ever;	/* the worker's own figure */
+	int error;			/* why there are no events */
+	_Atomic uint64_t *dropped_ever;	/* the worker's own count of dropped records */
 
-	/* The worker's alone. */
+	/* Used by the worker only. */
 	uint64_t nr_jobs;
-	struct rnl__track_job *now;	/* its function runs */
+	struct rnl__track_job *now;	/* the job whose function runs */
 	struct rnl__track_job *jobs;	/* ring of `limit`, by sequence */
 	unsigned limit;
 	struct rnl__event **events;	/* free ones */
 	unsigned nr_events, nr_free;
-	uint64_t next_timed;		/* by default, no job is timed before */
+	uint64_t next_timed;		/* no job is timed before, by default */
 	uint64_t last_seq, last_end;	/* of the last timed job */
-	bool tells;			/* that job issued by functions of this library */
+	bool tells;			/* the last timed job issued through this library */
 
 	/* The clock. */
-	bool exact;			/* the device's is the host's */
+	bool exact;			/* the device's clock is the host's */
 	struct rnl__event *base;
-	uint64_t base_ns;		/* its time on the host */
-	uint64_t based;			/* when that was measured */
+	uint64_t base_ns;		/* the time of `base` on the host */
+	uint64_t based;			/* when the base was last measured */
 
 	/* The ring. */
 	struct rnl__track_record *records;
@@ -136,12 +136,12 @@ struct rnl__tracks {
 	enum rnl_trace_timing timing;
 	unsigned limit;			/* jobs in flight at once */
 	uint64_t nr_records;		/* of each ring */
-	_Atomic int error;		/* the first one of a track */
+	_Atomic int error;		/* the first error of a track */
 	_Atomic uint32_t tids[RNL_WORKERS_MAX];
 	_Atomic(struct rnl__track *) of[RNL_WORKERS_MAX]; /* NULL: the worker has none */
 };
 
-/* The track of a worker, or NULL. */
+/* Returns the track of a worker, or NULL. */
 static inline struct rnl__track *rnl__tracks_at(struct rnl__tracks *tracks, unsigned index)
 {
 	/* [track.N2] acquire: the track, as it was made; pairs with [track.N1] */
@@ -149,68 +149,68 @@ static inline struct rnl__track *rnl__tracks_at(struct rnl__tracks *tracks, unsi
 }
 
 /*
- * The calling worker begins its track, between jobs.  @like: its device, index, urgent, dropped_ever.
- * NULL: there is no memory, or an earlier thread of the worker, which could not begin to serve, had
- * the track.
+ * Begins the calling worker's track, between jobs.  @like: its device, index, urgent, dropped_ever.
+ * Returns NULL if there is no memory, or if the track exists: an earlier thread of the worker could
+ * not begin to serve.
  */
 struct rnl__track *rnl__tracks_begin(struct rnl__tracks *tracks, const struct rnl__track *like);
 
-/* Frees the tracks' memory; no thread uses them any more. */
+/* Frees the tracks' memory.  No thread may use them any more. */
 void rnl__tracks_free(struct rnl__tracks *tracks);
 
 /*
- * Makes the events and finds the clock's base, between jobs; after an error nothing is timed.
+ * Makes the events and finds the clock's base, between jobs.  After an error nothing is timed.
  * Returns false if there is no memory to note jobs.
  */
 bool rnl__track_start(struct rnl__track *t);
 
-/* The trace ends: the jobs in flight, from @first on, are cut. */
+/* The trace ends: cuts the jobs in flight, from @first on. */
 void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first);
 
 /*
- * A job's function is about to be called.
- * @seq: the job's sequence number, if it leaves something on the stream; @staged: bytes that the
- * worker has staged so far; @behind: the job before it may be in flight.
+ * A job's function will be called now.
+ * @seq: the job's sequence number, if it leaves work on the stream; @staged: bytes that the worker
+ * has staged so far; @behind: the previous job may be in flight.
  */
 void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
 		      uint64_t staged, bool behind);
 
-/* The function has returned.  @seq: 0: the job left nothing on the stream; @staged: now. */
+/* The function has returned.  @seq: 0 if no work is left on the stream; @staged: as of now. */
 void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
 		       uint64_t staged, int result);
 
-/* A job's function is not called at all. */
+/* A job's function will not be called. */
 void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int result);
 
-/* A job is done; @passed: the device has passed it, and has not failed. */
+/* A job is done.  @passed: it was completed on the device, which has not failed. */
 void rnl__track_done(struct rnl__track *t, uint64_t seq, bool passed);
 
-/* A job's callback, called at @begin, has returned. */
+/* A job's callback, which was called at @begin, has returned. */
 void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint64_t begin);
 
-/* A job has waited for its holds since @begin, and is to be done now. */
+/* A job has waited for its holds since @begin, and will be done now. */
 void rnl__track_held(struct rnl__track *t, int (*fn)(struct rnl_job *job), uint64_t begin);
 
 /* The guard has found something in a function. */
 void rnl__track_found(struct rnl__track *t, void (*fn)(void), unsigned what);
 
-/* The worker has nothing on its stream, and nothing to do. */
+/* The worker has nothing on its stream, and no other work. */
 void rnl__track_idle(struct rnl__track *t, uint64_t now);
 
-/* The running job is about to issue an operation. */
+/* The running job will issue an operation now. */
 void rnl__track_issue(struct rnl__track *t);
 
 /* The running job has issued an operation of that kind. */
 void rnl__track_op(struct rnl__track *t, enum rnl__track_kind kind);
 
-/* The running job has issued a copy; finds out its direction. */
+/* The running job has issued a copy, whose direction is found here. */
 void rnl__track_copy(struct rnl__track *t, const struct rnl__copy *copy);
 
-/* For the trace's writer: the next records, @nr in a row. */
+/* For the trace's writer: returns the next records, @nr consecutive ones. */
 const struct rnl__track_record *rnl__track_peek(struct rnl__track *t, uint64_t *nr);
 void rnl__track_skip(struct rnl__track *t, uint64_t nr);
 
-/* Frees what the track has; no thread uses it any more. */
+/* Frees the track's resources.  No thread may use it any more. */
 void rnl__track_free(struct rnl__track *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When the device did the work of a track's jobs; track_time.h has the design. */
+/* The times of jobs' work on the device; track_time.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -12,14 +12,14 @@
 #include "watch/track_time.h"
 
 #define SHARE 20u		/* timing may take one part in 20 of a worker's time ... */
-#define COST_MAX_NS 50000u	/* ... where more than this for one job counts as an interruption */
+#define COST_MAX_NS 50000u	/* ... and a cost above this for one job is an interruption */
 #define EVENTS_MAX 512u
-#define BASE_NS 1000000000ull	/* the base of the clock gets no older */
+#define BASE_NS 1000000000ull	/* the oldest age of the clock's base */
 #define BASE_TRIES 4
 
 /* ---- the clock ----------------------------------------------------------- */
 
-/* Makes a base: an event that the host waits for, so its time is right to half of the wait. */
+/* Makes a base: an event that the host waits for, so its time is known within half of the wait. */
 static int find_base(struct rnl__track *t)
 {
 	const struct rnl__device_ops *ops = t->device->ops;
@@ -193,7 +193,7 @@ void rnl__track_time_read(struct rnl__track *t, struct rnl__track_job *j, uint64
 		return;
 	if (j->at[0])
 		earliest = j->at[0];
-	/* A stream runs one job after the other. */
+	/* A stream runs its jobs one after the other. */
 	if (earliest < t->last_end)
 		earliest = t->last_end;
 	*begin = between(from, earliest, done);

@@ -1,51 +1,51 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When the device did the work of a track's jobs.
+ * The times of jobs' work on the device, for a track.
  *
  * DESIGN
- *	Device times are those of timed events around what the job issues.  Such an event costs more
- *	than a microsecond, part of it under the driver's lock.  So by default a worker times as
- *	many jobs as take a twentieth of its time: all that are worth it, and some of the small
- *	ones.  Behind a timed job that is still in flight, the end of that job is the begin.
- *	An idle stream reaches an event at once, and the work behind it would seem to
- *	begin too early.  So the begin of a job that issues by functions of this library is
- *	recorded right before the first of them, and no operation begins before it was
- *	issued; the begin of any other job is recorded when its function is called.  The
- *	last job tells which kind the next one is expected to be.
- *	If the device's clock is not the host's, times count from a base, an event whose time on the
- *	host is known.  Clocks drift and CUDA counts in floats, so the base is made anew when the
- *	worker is idle, and moved on once in a second.  No job begins before its function, or ends
- *	after the worker saw it done: the base is moved if times say that.
- *	Work that the guard has captured is not on the stream yet: it has no times of its own.
+ *	Device times come from timed events around a job's work.  Such an event costs more than a
+ *	microsecond, part of it under the driver's lock.  So by default a worker times as many jobs
+ *	as cost a twentieth of its time: all long jobs, and some of the small ones.  If the previous
+ *	timed job is still in flight, its end is the job's begin.
+ *	An idle stream reaches an event immediately, so the work after it would seem to begin too
+ *	early.  So if a job issues through functions of this library, its begin is recorded right
+ *	before the first of them, and no operation begins before it was issued.  The begin of any
+ *	other job is recorded when its function is called.  The last job shows which kind to expect
+ *	next.
+ *	If the device's clock is not the host's, times count from a base, an event with a known host
+ *	time.  Clocks drift and CUDA counts in floats, so the base is made anew when the worker is
+ *	idle, and moved on once a second.  No job begins before its function, or ends after the
+ *	worker saw it done; if times say so, the base is moved.
+ *	Work that the guard has captured is not on the stream yet, so its operations are not timed.
  */
 #ifndef RNL_TRACK_TIME_H
 #define RNL_TRACK_TIME_H
 
 #include "watch/track.h"
 
-/* Makes the events and finds the clock's base.  0, -ENOMEM, or the device's error. */
+/* Makes the events and finds the clock's base.  Returns 0, -ENOMEM, or the device's error. */
 int rnl__track_time_start(struct rnl__track *t);
 void rnl__track_time_free(struct rnl__track *t);
 
-/* Whether a job that starts now is to be timed. */
+/* Returns true if a job that starts now should be timed. */
 bool rnl__track_time_wanted(const struct rnl__track *t, uint64_t now);
 
-/* Records an event on the stream.  Return: NULL if none is free, or the device refused. */
+/* Records an event on the stream.  Returns NULL if no event is free, or the device refused. */
 struct rnl__event *rnl__track_time_record(struct rnl__track *t);
 
-/* Records a job's begin, anew if it was recorded before. */
+/* Records a job's begin, again if it was recorded before. */
 void rnl__track_time_begin(struct rnl__track *t, struct rnl__track_job *j);
 
 /* Puts a job's events back. */
 void rnl__track_time_put(struct rnl__track *t, struct rnl__track_job *j);
 
-/* Timing took from @from to @to: no job is timed until that is one part in 20 of the time. */
+/* Timing took from @from to @to.  No job is timed until that is a twentieth of the time. */
 void rnl__track_time_spend(struct rnl__track *t, uint64_t from, uint64_t to);
 
-/* When an event was reached, by the host's clock; false: the device does not say. */
+/* Finds when an event was reached, by the host's clock.  Returns false if the device cannot say. */
 bool rnl__track_time_of(struct rnl__track *t, struct rnl__event *event, uint64_t *ns);
 
-/* Reads the times of a timed job, which was seen done at @done.  They stay if the device does not say. */
+/* Reads the times of a timed job, seen done at @done; unchanged if the device cannot say. */
 void rnl__track_time_read(struct rnl__track *t, struct rnl__track_job *j, uint64_t done,
 			  uint64_t *begin, uint64_t *end);
 
