@@ -142,7 +142,7 @@ static void took_back(struct rnl_pool *pool, unsigned worker)
 	rnl__park_wake(&w->park);
 }
 
-/* Reserves for a job that may be refused.  Returns 0, -EAGAIN, -ESHUTDOWN, or -ESTALE: it left. */
+/* Reserves for a refusable job.  Returns 0, -EAGAIN, -ESHUTDOWN, or -ESTALE (worker left). */
 static int reserve_bounded(struct rnl_pool *pool, unsigned worker)
 {
 	int ret = rnl__queue_reserve(&rnl__worker_at(pool, worker)->queue, 1);

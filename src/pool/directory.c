@@ -107,8 +107,8 @@ void rnl__directory_leave(struct rnl__name name)
 	/* relaxed: the barrier below orders it */
 	atomic_store_explicit(&entry->epoch, name.epoch + 1, memory_order_relaxed);
 	/*
-	 * [directory.F1] full barrier: the epoch is changed before the look for pins; pairs with
-	 * [directory.F2]
+	 * [directory.F1] full barrier: the epoch is changed before the look for pins;
+	 * pairs with [directory.F2]
 	 */
 	rnl__full_barrier();
 	/* Sleeps: the thread that pins it may have a lower priority, and need this CPU. */

@@ -131,7 +131,7 @@ static inline bool rnl__lane_remove(struct rnl__lane *lane, struct cds_wfcq_node
 		last = uatomic_cmpxchg(&lane->tail.p, node, prev) == node;
 		next = last ? NULL : rnl__lane_next(node);
 	}
-	/* [queue.T3] orders the next job's link for us, and [queue.T2] for the next taker. */
+	/* The next job's link: [queue.T3] orders it here, and [queue.T2] for the next taker. */
 	if (next)
 		rnl__lane_taken_over(rnl__lane_job(next));
 	if (!last)

@@ -45,8 +45,8 @@ static inline void rnl__outside_leave(struct rnl_pool *pool, enum rnl__outside w
 {
 	rnl__tally_leave(&pool->outside[why]);
 	/*
-	 * [outside.L1] full barrier: it has left before the look for waiters; pairs with
-	 * [waitq.W1], [eventcount.L2]
+	 * [outside.L1] full barrier: it has left before the look for waiters;
+	 * pairs with [waitq.W1], [eventcount.L2]
 	 */
 	rnl__mb_after_rmw();
 	if (why == RNL__DEFERRED || why == RNL__CHAINED)

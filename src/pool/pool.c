@@ -14,8 +14,8 @@ void rnl__pool_wake_counts(struct rnl_pool *pool)
 {
 	/*
 	 * [pool.R1] full barrier: the counts are written before the look for drains, notices,
-	 * submits that wait for space, and a worker that waits for its queue to be empty; pairs
-	 * with [eventcount.L2], [waitq.W1], [park.S1]
+	 * submits that wait for space, and a worker that waits for its queue to be empty;
+	 * pairs with [eventcount.L2], [waitq.W1], [park.S1]
 	 */
 	rnl__full_barrier();
 	rnl__pool_wake_drained(pool);

@@ -8,7 +8,7 @@
 #include "sys/clock.h"
 
 #define SCAN_PIECE 256		/* jobs that a scan looks at while it has the lane */
-#define SCAN_TRIES 100		/* tries to get a lane from a taker, which is soon done */
+#define SCAN_TRIES 100		/* tries for a lane, which a taker holds for a few instructions */
 
 /* ---- when one is due ----------------------------------------------------- */
 

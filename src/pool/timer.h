@@ -94,7 +94,7 @@ void rnl__timer_expect(struct rnl__worker *w, uint64_t at);
 /* An unstarted job was cancelled; @outside: all jobs were, including those in no queue. */
 void rnl__timer_cancelled(struct rnl_pool *pool, bool outside);
 
-/* Return how many such cancels there were, and of jobs @outside; the caller sees them cancelled. */
+/* Return how many such cancels there were, or how many of all jobs; the jobs are cancelled. */
 uint32_t rnl__timer_cancels(struct rnl_pool *pool);
 uint32_t rnl__timer_outside(struct rnl_pool *pool);
 

@@ -57,8 +57,8 @@ void rnl__waitq_look(struct rnl__waitq *q, struct rnl__waiter *w)
 	atomic_store_explicit(&w->woken, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&q->lock);
 	/*
-	 * [waitq.W1] full barrier: in the wait queue before the try; pairs with [job.P1],
-	 * [outside.L1], [pool.R1], [pool.R3], [rounds.S3]
+	 * [waitq.W1] full barrier: enqueued before the try; pairs with [job.P1], [outside.L1],
+	 * [pool.R1], [pool.R3], [rounds.S3]
 	 */
 	rnl__full_barrier();
 }

@@ -245,9 +245,9 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 static uint64_t written(struct rnl__inflight *f)
 {
 	/*
-	 * [inflight.F1] acquire: the device's work before its write is visible; pairs with
-	 * [host_stream.X1], or with the GPU's write, which CUDA orders after all earlier work of
-	 * the stream.
+	 * [inflight.F1] acquire: the device's work before its write is visible;
+	 * pairs with [host_stream.X1], or with the GPU's write, which CUDA orders after all earlier
+	 * work of the stream.
 	 */
 	uint32_t low = atomic_load_explicit(rnl__atomic(f->word), memory_order_acquire);
 
@@ -346,8 +346,8 @@ static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq, uint
 static uint64_t reached_now(struct rnl__inflight *f)
 {
 	/*
-	 * [inflight.R2] acquire: the device has completed the jobs, and we see their effects; pairs
-	 * with [inflight.R1]
+	 * [inflight.R2] acquire: the device has completed the jobs, and we see their effects;
+	 * pairs with [inflight.R1]
 	 */
 	return atomic_load_explicit(&f->reached, memory_order_acquire);
 }

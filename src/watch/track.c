@@ -50,8 +50,8 @@ void rnl__track_skip(struct rnl__track *t, uint64_t nr)
 	uint64_t tail = rnl__own_read(&t->tail);
 
 	/*
-	 * [track.T1] release: the records are read before they are overwritten; pairs with
-	 * [track.T2]
+	 * [track.T1] release: the records are read before they are overwritten;
+	 * pairs with [track.T2]
 	 */
 	atomic_store_explicit(&t->tail, tail + nr, memory_order_release);
 }
