@@ -25,12 +25,12 @@ static int barrier_result(const struct rnl_barrier *b)
 	return atomic_load_explicit(rnl__atomic((int32_t *)&b->result), memory_order_relaxed);
 }
 
-/* ---- told by submits and workers ----------------------------------------- */
+/* ---- reports from submits and workers ------------------------------------ */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NR_PLACES (sizeof(((struct rnl_barrier *)NULL)->places) / sizeof(uint32_t))
 
-/* A place: a worker's index + 1, and from this bit on what there is room for of its job's sequence. */
+/* A place: a worker's index + 1; the bits from this one up are the low bits of a job's sequence. */
 #define SEQ_SHIFT 11
 
 _Static_assert(RNL_WORKERS_MAX < 1 << SEQ_SHIFT, "a place has room for its worker");
@@ -46,7 +46,7 @@ static unsigned worker_at(uint32_t place)
 	return (place & ((1u << SEQ_SHIFT) - 1)) - 1;
 }
 
-/* The first workers of a pool find their own places at once. */
+/* The first workers of a pool find their own places immediately. */
 void rnl__barrier_place(struct rnl_barrier *b, unsigned worker, uint64_t seq)
 {
 	const uint32_t place = (uint32_t)seq << SEQ_SHIFT | (worker + 1);
@@ -54,7 +54,7 @@ void rnl__barrier_place(struct rnl_barrier *b, unsigned worker, uint64_t seq)
 	for (unsigned i = worker; i < worker + NR_PLACES; i++) {
 		uint32_t now = rnl__peek(place_at(b, i));
 
-		/* relaxed, both: the drop of the issued job publishes it; a place stays its worker's */
+		/* relaxed, both: the job's drop publishes it; a place keeps its worker */
 		if (!now && atomic_compare_exchange_strong_explicit(place_at(b, i), &now, place,
 								    memory_order_relaxed,
 								    memory_order_relaxed))
@@ -65,7 +65,7 @@ void rnl__barrier_place(struct rnl_barrier *b, unsigned worker, uint64_t seq)
 			return;
 		}
 	}
-	/* relaxed: the same */
+	/* relaxed: as above */
 	atomic_fetch_or_explicit(rnl__atomic(&b->others), UINT64_C(1) << worker % 64,
 				 memory_order_relaxed);
 }
@@ -82,7 +82,7 @@ void rnl__barrier_note(struct rnl_barrier *b, int result)
 
 /* ---- jobs that come after ------------------------------------------------ */
 
-/* A worker with jobs of a barrier; the end of the last one's sequence, if it has a place. */
+/* A worker with jobs of a barrier, and the worker's place in the barrier, or 0. */
 struct joined {
 	unsigned worker;
 	uint32_t place;
@@ -97,8 +97,8 @@ static bool has_place(struct rnl_barrier *b, unsigned worker)
 }
 
 /*
- * Lists workers that have jobs of the barrier, @max at most, from *@nextp on: first its places, then the
- * other workers.  Relaxed reads: the look whether all is issued made them visible.  How many.
+ * Lists at most @max workers that have jobs of the barrier, from *@nextp on: first its places,
+ * then the other workers.  Returns how many.  Relaxed reads: a check that all is issued precedes.
  */
 static unsigned list_joined(struct rnl_barrier *b, unsigned *nextp, struct joined *joined, unsigned max)
 {
@@ -119,7 +119,7 @@ static unsigned list_joined(struct rnl_barrier *b, unsigned *nextp, struct joine
 	return nr;
 }
 
-/* Has the caller's stream wait for a worker's last job; @own: the caller, if it is one of the pool. */
+/* Makes the caller's stream wait for a worker's last job.  @own: the caller, if it is a worker. */
 static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__worker *own)
 {
 	const unsigned worker = it->worker;
@@ -135,7 +135,7 @@ static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__work
 	return ret;
 }
 
-/* What other CPUs have written is fetched for some workers at once. */
+/* Prefetches the data of several workers at a time, because other CPUs have written it. */
 static int join_streams(struct rnl_barrier *b)
 {
 	struct rnl__worker *own = rnl__pool_worker(b->pool) ? rnl__thread.worker : NULL;
@@ -155,7 +155,7 @@ static int join_streams(struct rnl_barrier *b)
 	return ret;
 }
 
-/* The barriers that a job comes after, from 0 on; NULL: no more. */
+/* Returns the @i-th barrier that the job comes after, or NULL if there are no more. */
 static struct rnl_barrier *barrier_before(const struct rnl_job *job, unsigned i)
 {
 	struct rnl_barrier *first = rnl__job_first_after(job);
@@ -166,7 +166,7 @@ static struct rnl_barrier *barrier_before(const struct rnl_job *job, unsigned i)
 	return i < rnl__job_nr_more_after(job) ? job->more->after[i].barrier : NULL;
 }
 
-/* The job's round there; NO_ROUND: the job need not wait for it, or does no longer. */
+/* Returns the job's round in the barrier; NO_ROUND: the job need not wait, or no longer waits. */
 static unsigned round_before(const struct rnl_job *job, unsigned i)
 {
 	const bool first = rnl__job_first_after(job);
@@ -184,7 +184,7 @@ static void set_round_before(struct rnl_job *job, unsigned i, unsigned round)
 
 	if (first && !i)
 		rnl__job_set_after_round(job, round);
-	else	/* Whose it is, too: rnl__more_check(). */
+	else	/* The address also identifies the job that uses the list: rnl__more_check(). */
 		job->more->after[i - first].round = round == RNL__NO_ROUND ? 0 : (uintptr_t)job + round;
 }
 
@@ -226,8 +226,8 @@ void rnl__barrier_issued(struct rnl_job *job)
 }
 
 /*
- * Has a job of rnl_barrier_notify() completed by this thread's worker or, on any other thread, by the
- * timer thread.  A worker in its hooks completes no more jobs.
+ * Queues a job of rnl_barrier_notify() for completion by this thread's worker or, on any other
+ * thread, by the timer thread.  A worker in its hooks completes no more jobs.
  */
 static void return_notice(struct rnl_job *job)
 {
@@ -282,7 +282,7 @@ int rnl__barrier_tell(struct rnl_barrier *b, struct rnl_job *job)
 	return ret;
 }
 
-/* Gives back the rounds of the first @nr barriers. */
+/* Leaves the rounds of the first @nr barriers. */
 static void forget_rounds(struct rnl_job *job, unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++) {
@@ -355,7 +355,7 @@ bool rnl__barrier_holds(struct rnl_job *job)
 
 		if (round == RNL__NO_ROUND)
 			continue;
-		/* Written first: once the round has the job, its worker may be back at it. */
+		/* Cleared first: once the round has the job, its worker may call this again. */
 		set_round_before(job, i, RNL__NO_ROUND);
 		if (rnl__rounds_hold(b, round, job))
 			return true;
@@ -381,7 +381,7 @@ int rnl_barrier_init(struct rnl_barrier *b, struct rnl_pool *pool)
 	return 0;
 }
 
-/* If the barrier has no job, its pool may be gone. */
+/* A barrier that has no job may outlive its pool. */
 int rnl__barrier_check(const struct rnl_barrier *b)
 {
 	return b && b->pool ? rnl__generation_check(b->generation) : -EINVAL;
@@ -398,8 +398,8 @@ int rnl__barrier_given(const struct rnl_barrier *b, const char *call)
 }
 
 /*
- * As rnl__barrier_given(), but NULL is good, and the job may be changed.  What is refused is
- * logged: a job whose program goes on nevertheless would run without its order.
+ * Like rnl__barrier_given(), but accepts NULL and also checks that the job may be changed.
+ * Refusals are logged, because a program that ignores them would run the job without its order.
  */
 static int check_both(const char *call, const struct rnl_barrier *b, const struct rnl_job *job)
 {

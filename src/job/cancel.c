@@ -3,10 +3,10 @@
  * Cancelling jobs.
  *
  * DESIGN
- *	A cancel changes the job's phase.  A worker that comes to the job completes it, or the
- *	timer thread takes it out of its queue, whichever is first.  A delayed job is given to the
- *	timer thread by name: delayed.h.
- *	A cancel of all jobs touches none of them: job.h.
+ *	A cancel changes the job's phase.  Then a worker that takes the job completes it, or the
+ *	timer thread takes it out of its queue, whichever is first.  A delayed job is passed to the
+ *	timer thread by its address: delayed.h.
+ *	A cancel of all jobs does not touch the jobs: job.h.
  */
 #include "config.h"
 
@@ -28,7 +28,7 @@ int rnl_job_cancel(struct rnl_job *job)
 	pool = rnl__job_pool(job);
 	switch (rnl__job_cancel(job)) {
 	case RNL__JOB_DELAYED:
-		/* Since we read it the job may have been submitted to another pool. */
+		/* The job may have been submitted to another pool since `pool` was read. */
 		rnl__delayed_cancelled(rnl__job_pool(job), job);
 		return 0;
 	case RNL__JOB_QUEUED:
@@ -54,7 +54,7 @@ int rnl_job_is_cancelled(const struct rnl_job *job)
 	phase = rnl__peek(rnl__job_phase(job));
 	if (phase == RNL__JOB_ASKED || phase == RNL__JOB_CANCELLED)
 		return 1;
-	/* Once it is done, its pool may be gone. */
+	/* Once the job is done, its pool may be gone. */
 	return phase != RNL__JOB_DONE && rnl__pool_stops(rnl__job_pool(job));
 }
 

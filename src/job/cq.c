@@ -23,19 +23,19 @@
 #include "sys/thread.h"
 #include "sys/tsan.h"
 
-#define NAP_NS 500000u		/* between looks, where no poll is to be had */
+#define NAP_NS 500000u		/* between checks, if poll() is not possible */
 
 struct rnl_cq {
-	/* The workers' line ... */
+	/* The workers' cache line ... */
 	_Alignas(RNL__CACHE_LINE) struct rnl__inbox done; /* armed: the next push writes */
 	/* ... and the reader's. */
 	_Alignas(RNL__CACHE_LINE) struct rnl_job *first; /* taken off the list, oldest first */
-	bool armed;			/* the reader has armed, and not seen a job since */
+	bool armed;			/* the reader has armed, and has not seen a job since */
 	bool notified;			/* the descriptor is readable, or about to be */
 	int fd;
 	unsigned generation;
 	_Atomic uint32_t reaping;	/* a thread is in reap or wait */
-	_Atomic uint32_t writing;	/* latch: an arming whose write is due */
+	_Atomic uint32_t writing;	/* latch: an arming whose write is pending */
 };
 
 static int cq_check(const struct rnl_cq *cq)
@@ -43,7 +43,7 @@ static int cq_check(const struct rnl_cq *cq)
 	return cq ? rnl__generation_check(cq->generation) : -EINVAL;
 }
 
-/* As cq_check(), for a public @call: logs -EINVAL. */
+/* Like cq_check(), for a public @call: logs -EINVAL. */
 static int cq_check_given(const struct rnl_cq *cq, const char *call)
 {
 	const int ret = cq_check(cq);
@@ -62,7 +62,7 @@ static void make_readable(struct rnl_cq *cq)
 	const uint64_t one = 1;
 	int saved = errno;
 
-	/* It fails only after 2^64 - 2 writes: the descriptor is readable then. */
+	/* This fails only after 2^64 - 2 writes, and then the descriptor is readable. */
 	if (write(cq->fd, &one, sizeof(one)) < 0)
 		errno = saved;
 }
@@ -95,17 +95,17 @@ static void make_unreadable(struct rnl_cq *cq)
 	cq->notified = false;
 }
 
-/* Arms an empty list.  False: jobs came meanwhile. */
+/* Arms an empty list.  Returns false if jobs came meanwhile. */
 static bool arm(struct rnl_cq *cq)
 {
-	/* Swallows the write for the last arming, and late ones. */
+	/* Consumes the write for the last arming, and delayed writes. */
 	make_unreadable(cq);
 	if (cq->armed) {
-		/* We may have swallowed the write for a job that is there now. */
+		/* This may have consumed the write for a job that is in the list now. */
 		cq->armed = !rnl__inbox_holds(&cq->done);
 		return cq->armed;
 	}
-	/* Before a push can drop it. */
+	/* Counted before a push can drop it. */
 	rnl__latch_add(&cq->writing, 1);
 	cq->armed = rnl__inbox_arm(&cq->done, true);
 	if (!cq->armed)
@@ -128,21 +128,21 @@ static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 			break;
 		cq->first = rnl__job_in_order(rnl__inbox_take_all(&cq->done));
 		if (cq->first) {
-			/* If it was armed, a worker writes. */
+			/* If the list was armed, a worker writes. */
 			cq->notified = cq->notified || cq->armed;
 			cq->armed = false;
 		} else if (arm(cq)) {
 			return nr;
 		}
 	}
-	/* The list was not seen empty, so the reader is to come again. */
+	/* The list was not seen empty, so the reader must be woken again. */
 	if (!cq->notified)
 		make_readable(cq);
 	cq->notified = true;
 	return nr;
 }
 
-/* There is one reader at a time. */
+/* Admits one reader at a time. */
 static int cq_enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 {
 	int ret = cq_check_given(cq, "reap of a completion queue");
@@ -152,17 +152,17 @@ static int cq_enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 	if (!jobs || !max)
 		return rnl__invalid(NULL, "reap of a completion queue: %s", jobs ? "max is 0" :
 									       "jobs is NULL");
-	/* [cq.E1] acquire: the queue as the last reader left it; pairs with [cq.E2] */
+	/* [cq.E1] acquire: sees the queue as the last reader left it; pairs with [cq.E2] */
 	return atomic_exchange_explicit(&cq->reaping, 1, memory_order_acquire) ? -EBUSY : 0;
 }
 
 static void cq_leave(struct rnl_cq *cq)
 {
-	/* [cq.E2] release: the queue, to the next reader; pairs with [cq.E1] */
+	/* [cq.E2] release: publishes the queue to the next reader; pairs with [cq.E1] */
 	atomic_store_explicit(&cq->reaping, 0, memory_order_release);
 }
 
-/* Waits until the descriptor is readable; false: the deadline has passed. */
+/* Waits until the descriptor is readable.  Returns false if the deadline has passed. */
 static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
 {
 	RNL__UNCANCELLED();
@@ -233,15 +233,15 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 	const int ret = cq_check(cq);
 
 	if (ret == -EINVAL)
-		return;		/* no queue */
-	/* In a forked child no worker writes, and the jobs are the parent's. */
+		return;		/* not a queue */
+	/* In a forked child no worker writes, and the jobs belong to the parent. */
 	if (!ret) {
 		while (reap(cq, jobs, 64))
 			;
-		/* For the last arming no worker writes. */
+		/* No worker writes for the last arming. */
 		if (rnl__inbox_arm(&cq->done, false))
 			(void)rnl__latch_drop(&cq->writing, 1);
-		/* A worker whose job we took may not have written yet. */
+		/* A worker whose job was reaped may not have written yet. */
 		rnl__latch_wait(&cq->writing, 0, RNL__NEVER);
 	}
 	close(cq->fd);

@@ -14,7 +14,7 @@
 #include "sys/clock.h"
 #include "sys/sizes.h"
 
-#define LOOK_NS 1000000u	/* from one look for space to the next */
+#define LOOK_NS 1000000u	/* from one check for space to the next */
 
 void rnl__delayed_init(struct rnl_pool *pool)
 {
@@ -26,7 +26,7 @@ void rnl__delayed_init(struct rnl_pool *pool)
 	};
 }
 
-/* ---- notices: a list by `next` and `before`, which of the first one is not NULL --- */
+/* ---- notices: a list by `next` and `before`; `before` of the first is not NULL --- */
 
 /* Puts a notice on the list. */
 static void delayed_note(struct rnl_pool *pool, struct rnl_job *job)
@@ -41,12 +41,12 @@ static void delayed_note(struct rnl_pool *pool, struct rnl_job *job)
 	if (job->flags & RNL__JOB_LAST)
 		return;
 	rnl__figure_add(&pool->nr_for_space, 1u);
-	/* One that comes at once does not pass the queued jobs: it may submit itself each time. */
+	/* A notice that is due already does not overtake jobs: it may submit itself again. */
 	if (!rnl__pool_has_room(pool))
 		job->flags |= RNL__JOB_FIRST;
 }
 
-/* Takes it off. */
+/* Takes a notice off the list. */
 static void delayed_unnote(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl_job *before = job->more->before, *next = job->more->next;
@@ -62,15 +62,15 @@ static void delayed_unnote(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /*
- * Whether a notice on the list waits for space, and there is some.  Nobody rings for that but workers
- * that fall idle: the timer thread looks each millisecond, and takes do not.
+ * Returns true if a notice on the list waits for space, and there is space.  Only workers that
+ * become idle wake the timer thread for that.  Takes do not: it checks each millisecond.
  */
 static bool delayed_has_space(struct rnl_pool *pool)
 {
 	return rnl__own_read(&pool->nr_for_space) && rnl__pool_has_room(pool);
 }
 
-/* Whether a notice on the list waits for the pool's end, and this is it. */
+/* Returns true if a notice on the list waits for the pool's end, and the pool has ended. */
 static bool has_ended(struct rnl_pool *pool)
 {
 	return pool->timer.notices && rnl__outside_nr(pool, RNL__LAST) && rnl__pool_closed(pool) &&
@@ -79,7 +79,7 @@ static bool has_ended(struct rnl_pool *pool)
 
 /* ---- in ------------------------------------------------------------------ */
 
-/* Puts a job in an inbox of the timer thread's, by @link. */
+/* Puts a job in an inbox of the timer thread, linked by @link. */
 static void give(struct rnl_pool *pool, struct rnl__inbox *inbox, struct rnl_job *job, void **link)
 {
 	(void)rnl__inbox_put(inbox, job, link);
@@ -106,7 +106,7 @@ bool rnl__delayed_came(struct rnl_pool *pool)
 
 /* ---- out ----------------------------------------------------------------- */
 
-/* Queues a job that is in no heap and no list any more. */
+/* Queues a job that is no longer in the heap or the list. */
 static void delayed_queue(struct rnl_pool *pool, struct rnl_job *job)
 {
 	const bool cancelled = rnl__job_cancelled(job);
@@ -115,15 +115,14 @@ static void delayed_queue(struct rnl_pool *pool, struct rnl_job *job)
 	job->more->before = NULL;
 	rnl__choose_start(job);
 	rnl__outside_leave(pool, why);
-	/* It is to be found in its queue. */
+	/* The timer thread must find the job in its queue. */
 	if (cancelled)
 		rnl__timer_cancelled(pool, false);
 }
 
 /*
- * A job has left the heap or the list, or its cancel has come: if both are to happen, the second one
- * queues it.
- * So a thread that cancels a job may name it to the timer thread afterwards.
+ * Called when a job has left the heap or the list, and when the canceller has named the job.  If
+ * both happen, the second call queues the job.  So a canceller may name the job after it has left.
  */
 static void delayed_meet(struct rnl_pool *pool, struct rnl_job *job)
 {
@@ -133,7 +132,7 @@ static void delayed_meet(struct rnl_pool *pool, struct rnl_job *job)
 		job->more->before = job;
 }
 
-/* A job has left the heap or the list, or does not enter it. */
+/* Queues a job that left the heap or the list, or never entered; or awaits its canceller. */
 static void delayed_leave(struct rnl_pool *pool, struct rnl_job *job)
 {
 	if (rnl__job_enqueued(job, RNL__JOB_DELAYED))
@@ -142,7 +141,7 @@ static void delayed_leave(struct rnl_pool *pool, struct rnl_job *job)
 		delayed_meet(pool, job);
 }
 
-/* Those that were cancelled, one by one. */
+/* Takes out the jobs that were cancelled one by one. */
 static void take_cancelled(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	struct rnl_job *next, *job;
@@ -178,7 +177,7 @@ static void take_in(struct rnl_pool *pool, struct rnl__timer_break *brk)
 	for (job = rnl__inbox_take_all(&pool->timer.came); job; job = next) {
 		rnl__timer_step(brk);
 		next = job->link;
-		/* It was cancelled while it was being submitted, alone or with all others. */
+		/* The job was cancelled during its submit, individually or with all others. */
 		if (rnl__job_cancelled(job))
 			delayed_leave(pool, job);
 		else
@@ -186,7 +185,7 @@ static void take_in(struct rnl_pool *pool, struct rnl__timer_break *brk)
 	}
 }
 
-/* Queues a job of which nothing leads to others, if it was cancelled, or else puts it in again. */
+/* Queues a job, whose links are no longer in use, if it was cancelled; else puts it in again. */
 static void sift(struct rnl_pool *pool, struct rnl_job *job)
 {
 	bool closed = rnl__tally_closed(&pool->outside[RNL__DELAYED]) && !(job->flags & RNL__JOB_LAST);
@@ -199,7 +198,7 @@ static void sift(struct rnl_pool *pool, struct rnl_job *job)
 		put_in(pool, job);
 }
 
-/* Queues those that were cancelled with all others. */
+/* Queues the jobs that were cancelled with all others. */
 static void sweep(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	struct rnl__heap all = pool->timer.delayed;
@@ -219,7 +218,7 @@ static void sweep(struct rnl_pool *pool, struct rnl__timer_break *brk)
 	}
 }
 
-/* Queues the notices that have come to wait for nothing. */
+/* Queues the notices whose condition is now true. */
 static void start_notices(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	const bool space = delayed_has_space(pool), ended = has_ended(pool);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Delayed jobs: they wait with the timer thread, outside of the queues: for their time, or, as notices,
- * for space in the pool or for its end.
+ * Delayed jobs: jobs that the timer thread holds, outside of the queues, until their time comes,
+ * or, as notices, until the pool has space or ends.
  *
  * DESIGN
- *	A submit puts the job in an inbox and wakes the timer thread.  The timer thread has the jobs that wait for
- *	a time in a heap, and the notices in a list.  The links are in the jobs' `more`: so no memory is
- *	allocated, and there is no bound.  The timer thread queues a job when its time has come, when it was
- *	cancelled, or when the pool is closed.  A notice for the end is not cancelled by a close.
- *	A thread that cancels a job changes its phase, and then puts it on a second list: so the
- *	timer thread takes it out of the heap without a search.  If its time comes in between, it leaves
- *	the heap, and is queued when the timer thread finds it on that list: until then the thread may
- *	touch it.
- *	A worker that falls idle rings the timer thread if a notice waits.  While one waits for space, the
- *	timer thread looks for it each millisecond, too: so no take of a job does.  Space is
- *	rnl__pool_has_room(): half of all places are free, so that a notice does not come for each
- *	job.
- *	A tally counts the jobs, and closes as a queue does: a drain of a closed pool waits until
- *	none is inside.  Notices for the end have a tally of their own: they come after the close,
- *	and wait for all that the others count.
+ *	A submit puts the job in an inbox and wakes the timer thread, which keeps jobs with a time
+ *	in a heap and notices in a list.  The links are in `more` of the jobs: nothing is
+ *	allocated, and the jobs' number is not limited.  The timer thread queues a job when its
+ *	time has come, when the job was cancelled, or when the pool is closed.  A close does not
+ *	cancel a notice for the pool's end.
+ *	A thread that cancels a job changes its phase, and then puts the job on a second list.  So
+ *	the timer thread takes the job out of the heap without a search.  If the job's time comes
+ *	in between, the job leaves the heap, but is queued only when the list has it: until then
+ *	the cancelling thread may access the job.
+ *	A worker that becomes idle wakes the timer thread if a notice waits.  While a notice waits
+ *	for space, the timer thread also checks each millisecond, so no take has to.  Space means
+ *	rnl__pool_has_room(): half of all places are free, so that there is not one notice per job.
+ *	A tally counts the jobs, and closes like a queue: a drain of a closed pool waits until it
+ *	is empty.  Notices for the pool's end have their own tally: they start after the close and
+ *	after all other jobs.
  *
  *			push	cancelled	look
  *	push		-	-		-
  *	cancelled	-	-		-
- *	look		-	-		X	X: the timer thread alone
+ *	look		-	-		X	X: the timer thread only
  */
 #ifndef RNL_DELAYED_H
 #define RNL_DELAYED_H
@@ -35,26 +35,26 @@
 
 struct rnl__timer_break;
 
-/* The timer thread: before it starts. */
+/* Called before the timer thread starts. */
 void rnl__delayed_init(struct rnl_pool *pool);
 
-/* Gives an accepted job, which is counted, to the timer thread; its time, if it has one, is in submit_ns. */
+/* Gives the timer thread an accepted, counted job; its time, if it has one, is in submit_ns. */
 void rnl__delayed_push(struct rnl_job *job);
 
-/* Gives the timer thread a job that this thread has cancelled: its phase was DELAYED. */
+/* Gives the timer thread a job that the calling thread has cancelled in the phase DELAYED. */
 void rnl__delayed_cancelled(struct rnl_pool *pool, struct rnl_job *job);
 
-/* Whether a job came, or was cancelled, that the timer thread has not seen; a full barrier stands before. */
+/* Returns true if there are jobs or cancels to look at.  A full barrier must precede the call. */
 bool rnl__delayed_came(struct rnl_pool *pool);
 
 /*
- * The timer thread: queues the jobs that wait no longer, or that were cancelled; @all: all may have been, by
- * rnl_pool_cancel().  @brk: the timer thread's, since there may be many.
+ * On the timer thread: queues the jobs that are due or were cancelled.  @all: all may be
+ * cancelled, by rnl_pool_cancel().  @brk: the timer thread's, because there may be many jobs.
  */
 void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 		       struct rnl__timer_break *brk);
 
-/* The timer thread: when it is to look next, by the jobs seen; 0: a notice waits no longer. */
+/* On the timer thread: returns when to look next, for the jobs seen so far; 0: a notice is due. */
 uint64_t rnl__delayed_time(struct rnl_pool *pool);
 
 #endif

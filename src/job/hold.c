@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Holds: what callers may do with them; pool/holds.h has the design. */
+/* Holds: the public calls; pool/holds.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ int rnl_hold_release(const struct rnl_hold *hold, int result)
 
 	if (!hold)
 		return rnl__invalid(NULL, "rnl_hold_release(): hold is NULL");
-	/* Zeroes are no hold, in any process. */
+	/* Zeroes are not a hold in any process. */
 	ret = hold->use ? rnl__generation_check(hold->generation) : -EINVAL;
 	if (!ret)
 		ret = rnl__holds_release(hold, result);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs: their init, their settings, and waits until they are done; job.h has the design. */
+/* Jobs: initialisation, settings, and waits for completion; job.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ int rnl__job_check(const struct rnl_job *job)
 {
 	if (!job || !rnl__job_pool(job))
 		return -EINVAL;
-	/* relaxed: as rnl__job_pool() */
+	/* relaxed: like rnl__job_pool() */
 	return rnl__generation_check(atomic_load_explicit(
 		rnl__atomic((uint32_t *)&job->generation), memory_order_relaxed));
 }
@@ -65,14 +65,14 @@ int rnl__job_settable(const struct rnl_job *job, const char *call)
 
 bool rnl__job_enqueued(struct rnl_job *job, uint8_t phase)
 {
-	/* relaxed: it only decides between this and a cancel; the caller orders what is in the job */
+	/* relaxed: it only decides between this and a cancel; the caller orders the job's data */
 	return atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase, RNL__JOB_QUEUED,
 						       memory_order_relaxed, memory_order_relaxed);
 }
 
 static bool in_phase(const struct rnl_job *job, uint8_t phase)
 {
-	/* relaxed: the caller orders it */
+	/* relaxed: the caller orders the phase */
 	return atomic_load_explicit(rnl__job_phase(job), memory_order_relaxed) == phase;
 }
 
@@ -85,7 +85,7 @@ uint8_t rnl__job_cancel(struct rnl_job *job)
 {
 	uint8_t phase = rnl__peek(rnl__job_phase(job));
 
-	/* [job.P2] acq_rel: this or the start changes the word first; pairs with [job.P1] */
+	/* [job.P2] acq_rel: either this or the start changes the word first; pairs with [job.P1] */
 	while (phase <= RNL__JOB_STARTED && phase &&
 	       !atomic_compare_exchange_weak_explicit(rnl__job_phase(job), &phase,
 						      phase == RNL__JOB_STARTED ?
@@ -199,9 +199,9 @@ int rnl_job_set_then(struct rnl_job *job, struct rnl_job *next)
 	return set_flag(job, "rnl_job_set_then()", RNL__JOB_LEADS, next != NULL);
 }
 
-/* ---- public: whether it is done ------------------------------------------ */
+/* ---- public: waiting until a job is done --------------------------------- */
 
-/* No thread may ever reap it, or the one that waits here reaps. */
+/* Refuses a wait without a timeout: perhaps only the waiting thread reaps, or no thread does. */
 static int job_refuse_wait(const struct rnl_job *job)
 {
 	return rnl__refused(NULL, -EBUSY, "rnl_job_wait(): job %p goes to a completion queue, and is "

@@ -12,31 +12,32 @@
  *	                           v               v                    v cancel, or a close
  *	                        queued <-----------+--------------------+
  *	                           |
- *	   run.c: its worker  +----+-- cancelled, timed out, refused: not called -----+
+ *	   run.c: its worker  +----+-- cancelled, expired, refused: not called -------+
  *	   takes it           v                                                       |
  *	                       started --- its function left nothing on the stream ---+
  *	                           |                                                  |
- *	   run.c: a mark is        v                                                  |
- *	   behind it            issued                                                |
+ *	   run.c: a mark follows   v                                                  |
+ *	   it on the stream     issued                                                |
  *	                           |                                                  |
- *	   complete.c: the         v                                                  v
- *	   device is there      passed ---------------------------------------------> done
+ *	   complete.c: the device  v                                                  v
+ *	   has reached the mark reached --------------------------------------------> done
  *
- *	A job that fails goes the same way; a device that fails makes all issued jobs passed,
- *	with -EIO.  A job after a barrier that would be done before the jobs it waits for is held
- *	back until they are: complete.h.
- *	`state` is a latch that counts 1 from the accepted submit until the job is done.  The
- *	drop of this latch is the last touch of the job by the library: so a waiter may reuse
- *	the memory at once.  If the job names a completion queue, its reap drops the latch.
- *	A cancel of all jobs counts up in the pool.  A job that has not started has the count of
- *	its submit, `cancels`: if the two differ, the job is cancelled, as is any job of a pool that
- *	stops.  Maps and batches end their own jobs, which go on.
+ *	A job that fails takes the same path.  If the device fails, all issued jobs count as
+ *	reached, with -EIO.  A job after a barrier that would be done before the jobs it waits for
+ *	is held back until they are: complete.h.
+ *	`state` is a latch that counts 1 from the accepted submit until the job is done.  The drop
+ *	of this latch is the library's last access to the job, so a waiter may reuse the memory
+ *	immediately.  If the job has a completion queue, the reap drops the latch.
+ *	A cancel of all jobs increments a count in the pool.  A job that has not started has the
+ *	count as of its submit in `cancels`.  It is cancelled if the two differ, or if the pool
+ *	stops.  Jobs of maps and batches are exempt: their owners end them.
  *	`phase` says whether the job may still be cancelled.  Its start and its cancel both
- *	exchange the phase, so one of them is first.  A cancel that comes second leaves its mark
- *	there, which the function may ask for.
+ *	exchange the phase, so one of them is first.  A cancel that comes second leaves a mark in
+ *	the phase, which the function can query.
  *	Model: tests/model/cancel.pml.
  *
- *	Fields with a meaning of the phase; the others are the program's, from submit to submit.
+ *	Fields whose meaning depends on the phase.  The program owns the others, which a submit
+ *	keeps.
  *
  *			delayed		queued		started		issued		waits for holds
  *	link		inbox		its lane	-		its stream	-
@@ -47,8 +48,7 @@
  *	rounds		of `barrier`, and of the first barrier that it comes after, until that has ended
  *	more		heap		gate of its order, `after`: rounds that have not ended
  *
- *	`link` is also that of a deferred job among those of its round or its order, and of a job that
- *	is held back, or goes to a completion queue.
+ *	`link` also lists deferred jobs of a round or order, held-back jobs, and jobs of a cq.
  */
 #ifndef RNL_JOB_H
 #define RNL_JOB_H
@@ -69,10 +69,10 @@ _Static_assert(sizeof(struct rnl_job) == 128 && sizeof(((struct rnl_job *)NULL)-
 
 enum {
 	RNL__JOB_DELAYED =
-		1, /* the timer thread has it: it waits for its time, space, or the end */
+		1, /* with the timer thread: waits for its time, space, or the pool's end */
 	RNL__JOB_QUEUED,
 	RNL__JOB_STARTED,
-	RNL__JOB_ASKED, /* started; it was cancelled since, so it may end early */
+	RNL__JOB_ASKED, /* started, and cancelled since: it may end early */
 	RNL__JOB_CANCELLED,
 	RNL__JOB_DONE,
 };
@@ -87,7 +87,7 @@ static inline _Atomic uint8_t *rnl__job_phase(const struct rnl_job *job)
 	return rnl__atomic((uint8_t *)&job->phase);
 }
 
-/* The pool of the last accepted submit; NULL if there was none. */
+/* Returns the pool of the last accepted submit, or NULL if there was none. */
 static inline struct rnl_pool *rnl__job_pool(const struct rnl_job *job)
 {
 	/* relaxed: the caller knows of the submit */
@@ -95,7 +95,7 @@ static inline struct rnl_pool *rnl__job_pool(const struct rnl_job *job)
 				    memory_order_relaxed);
 }
 
-/* Claims a job for a submit: 0, -EBUSY it is not done, -EINVAL no job. */
+/* Claims a job for a submit.  Returns 0, -EBUSY if it is not done, -EINVAL if it is no job. */
 static inline int rnl__job_claim(struct rnl_job *job)
 {
 	uint32_t word;
@@ -104,14 +104,14 @@ static inline int rnl__job_claim(struct rnl_job *job)
 		return -EINVAL;
 	word = rnl__peek(rnl__job_latch(job)) & RNL__LATCH_SLEEPER;
 	/*
-	 * [job.S1] acquire: the last run has ended, so the job may be overwritten; pairs
-	 * with [latch.D1].  Two submits of one job meet here.
+	 * [job.S1] acquire: the last run has ended, so the job may be overwritten;
+	 * pairs with [latch.D1].  Two submits of one job meet here.
 	 */
 	while (!atomic_compare_exchange_weak_explicit(rnl__job_latch(job), &word,
 						      word | RNL__LATCH_ONE,
 						      memory_order_acquire,
 						      memory_order_relaxed)) {
-		/* A job is counted once: more is memory that is no job. */
+		/* A job counts 1: a larger count means that the memory is not a job. */
 		if (word >= RNL__LATCH_ONE)
 			return word > (RNL__LATCH_ONE | RNL__LATCH_SLEEPER) ? -EINVAL : -EBUSY;
 	}
@@ -120,15 +120,15 @@ static inline int rnl__job_claim(struct rnl_job *job)
 }
 
 /*
- * Gives a job back to the caller: after a claim that was not accepted, or when the job is done.
- * It may be gone on return.
+ * Returns a job to the caller, after a claim that was not accepted or when the job is done.  The
+ * job's memory may be gone on return.
  */
 static inline void rnl__job_drop(struct rnl_job *job)
 {
 	(void)rnl__latch_drop(rnl__job_latch(job), 1);
 }
 
-/* Where the job goes when it is done: a queue, or a callback, or neither. */
+/* Return the completion queue or the callback of a job; a job has one of them, or neither. */
 static inline struct rnl_cq *rnl__job_cq_of(const struct rnl_job *job)
 {
 	return job->flags & RNL__JOB_REAPED ? job->cq : NULL;
@@ -139,41 +139,41 @@ static inline void (*rnl__job_callback_of(const struct rnl_job *job))(struct rnl
 	return job->flags & RNL__JOB_CALLS ? job->on_done : NULL;
 }
 
-/* The job behind this one in its chain, or NULL. */
+/* Returns the next job in the chain, or NULL. */
 static inline struct rnl_job *rnl__job_then(const struct rnl_job *job)
 {
 	return job->flags & RNL__JOB_LEADS ? job->then : NULL;
 }
 
-/* Whether it names a device that the pool lacks. */
+/* Returns true if the job names a device that the pool does not have. */
 static inline bool rnl__job_misplaced(const struct rnl_job *job, const struct rnl_pool *pool)
 {
 	return job->flags & RNL__JOB_PLACED && rnl__job_device(job) >= pool->devices.nr;
 }
 
-/* From here on the job may be cancelled; @phase: QUEUED or DELAYED. */
+/* Marks the job as accepted: from here on it may be cancelled.  @phase: QUEUED or DELAYED. */
 static inline void rnl__job_accepted(struct rnl_job *job, uint8_t phase)
 {
 	/*
-	 * [job.P3] release: who cancels a delayed job writes in it, after the submit; pairs with
-	 * [job.P2]
+	 * [job.P3] release: a thread that cancels a delayed job writes in it after the submit;
+	 * pairs with [job.P2]
 	 */
 	atomic_store_explicit(rnl__job_phase(job), phase, memory_order_release);
 }
 
-/* A submit notes the count of cancels of all jobs. */
+/* Records, for a submit, the count of cancels of all jobs. */
 static inline void rnl__job_note_cancels(struct rnl_job *job, struct rnl_pool *pool)
 {
 	/* relaxed: as below */
 	job->cancels = atomic_load_explicit(&pool->cancels, memory_order_relaxed);
 }
 
-/* Whether all jobs were cancelled since the submit of this one; its function was not called yet. */
+/* Returns true if all jobs were cancelled after the submit of this one, which has not started. */
 static inline bool rnl__job_cancelled_with_all(const struct rnl_job *job)
 {
 	/*
-	 * relaxed: a job that is submitted, or started, beside the cancel may be cancelled or not;
-	 * a scan of the timer thread sees the count, by [timer.C2]
+	 * relaxed: a cancel may or may not include a job whose submit or start is concurrent with
+	 * it; a scan of the timer thread sees the count, by [timer.C2]
 	 */
 	uint32_t cancels = atomic_load_explicit(&rnl__job_pool(job)->cancels,
 						memory_order_relaxed);
@@ -182,18 +182,18 @@ static inline bool rnl__job_cancelled_with_all(const struct rnl_job *job)
 	       !(job->flags & (RNL__JOB_INTERNAL | RNL__JOB_LAST));
 }
 
-/* Return: whether its function is to run, since it was not cancelled.  A full barrier. */
+/* Returns true if the job's function must run, because it was not cancelled.  A full barrier. */
 static inline bool rnl__job_start(struct rnl_job *job)
 {
 	uint8_t phase = RNL__JOB_QUEUED;
 	bool started;
 
 	/*
-	 * [job.P1] acq_rel: this or a cancel changes the word first; pairs with [job.P2].  And a
-	 * full barrier, with rnl__mb_after_rmw(): the job was taken before the look for submits
-	 * that wait for space; pairs with [eventcount.L2], [waitq.W1].  And a worker that has woken says that it is
-	 * awake before rnl__share_queue() looks whether its queue has more jobs, or a submit would
-	 * leave such a job to that worker; pairs with [queue.E1].
+	 * [job.P1] acq_rel: either this or a cancel changes the word first; pairs with [job.P2].
+	 * And a full barrier, with rnl__mb_after_rmw(): the job was taken before the check for
+	 * submits that wait for space; pairs with [eventcount.L2], [waitq.W1].  And a worker that
+	 * has woken is marked awake before rnl__share_queue() checks whether its queue has more
+	 * jobs; else a submit would leave such a job to that worker; pairs with [queue.E1].
 	 */
 	started = atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase,
 							  RNL__JOB_STARTED, memory_order_acq_rel,
@@ -202,7 +202,7 @@ static inline bool rnl__job_start(struct rnl_job *job)
 	return started;
 }
 
-/* Sets the result; then the job is dropped, or pushed on its completion queue. */
+/* Sets the result.  The caller then drops the job, or pushes it on its completion queue. */
 static inline void rnl__job_set_result(struct rnl_job *job, int result)
 {
 	job->result = result;
@@ -210,34 +210,34 @@ static inline void rnl__job_set_result(struct rnl_job *job, int result)
 	atomic_store_explicit(rnl__job_phase(job), RNL__JOB_DONE, memory_order_relaxed);
 }
 
-/* The function of a job without one: it does nothing. */
+/* The function of a job without one: does nothing. */
 int rnl__job_no_function(struct rnl_job *job);
 
 /*
- * Whether the job was submitted, in this process: 0, -EINVAL, -EOWNERDEAD.  If the job is done,
- * its pool may be gone.
+ * Returns 0 if the job was submitted in this process, else -EINVAL or -EOWNERDEAD.  If the job is
+ * done, its pool may be gone.
  */
 int rnl__job_check(const struct rnl_job *job);
 
-/* As rnl__job_check(), for a public @call: logs -EINVAL. */
+/* Like rnl__job_check(), for a public @call: logs -EINVAL. */
 int rnl__job_submitted(const struct rnl_job *job, const char *call);
 
 /*
- * Whether a public @call may change the job: 0; -EINVAL no job, -EBUSY not done: both are logged;
- * -EOWNERDEAD.
+ * Returns 0 if a public @call may change the job; -EINVAL if it is not a job, or -EBUSY if it is
+ * not done, both logged; or -EOWNERDEAD.
  */
 int rnl__job_settable(const struct rnl_job *job, const char *call);
 
-/* A job that waits, in @phase, is going to be queued; false: it was cancelled before. */
+/* Marks a waiting job, in @phase, as queued.  Returns false if it was cancelled before. */
 bool rnl__job_enqueued(struct rnl_job *job, uint8_t phase);
 
-/* Whether a job that has not started was cancelled. */
+/* Returns true if a job that has not started was cancelled. */
 bool rnl__job_cancelled(const struct rnl_job *job);
 
-/* Cancels a job that has not started, or marks one that has.  Return: its phase before. */
+/* Cancels a job that has not started, or marks one that has.  Returns the phase before the call. */
 uint8_t rnl__job_cancel(struct rnl_job *job);
 
-/* Jobs that were pushed on a list, in the order in which they were pushed. */
+/* Reverses a list of pushed jobs.  Returns the job that was pushed first. */
 static inline struct rnl_job *rnl__job_in_order(struct rnl_job *job)
 {
 	struct rnl_job *next, *first = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What few jobs have: how a submit takes it, and when it refuses. */
+/* Rarely used settings of a job, struct rnl_job_more: what a submit takes from it, and refuses. */
 #include "config.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ unsigned rnl__more_flags(const struct rnl_job *job)
 	       (more->when ? RNL__JOB_MARKED : 0) | (more->when == RNL_EMPTY ? RNL__JOB_LAST : 0);
 }
 
-/* Whether another job, which comes after one of the barriers, uses the list. */
+/* Returns true if another job, which comes after one of the barriers, uses the list. */
 static bool is_in_use(const struct rnl_job_more *more)
 {
 	for (unsigned i = 0; i < more->nr_after; i++)
@@ -31,7 +31,7 @@ static bool is_in_use(const struct rnl_job_more *more)
 	return false;
 }
 
-/* Return: the first of the further barriers that the job cannot come after, or nr_after. */
+/* Returns the index of the first further barrier that the job cannot come after, or nr_after. */
 static unsigned find_wrong_barrier(const struct rnl_pool *pool, const struct rnl_job *job)
 {
 	const struct rnl_job_more *more = job->more;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What few jobs have, as a submit takes it: struct rnl_job_more. */
+/* Rarely used settings of a job, struct rnl_job_more, as a submit reads them. */
 #ifndef RNL_MORE_H
 #define RNL_MORE_H
 
 #include <runnel.h>
 
-/* The flags that `more` gives a submit of its job. */
+/* Returns the flags that a job gets from its `more`. */
 unsigned rnl__more_flags(const struct rnl_job *job);
 
-/* Whether `more` can be what it is, whatever else the job has: 0; -EINVAL, which is logged. */
+/* Checks `more`, regardless of the job's other settings.  Returns 0 or logs -EINVAL. */
 int rnl__more_check(struct rnl_pool *pool, const struct rnl_job *job);
 
 #endif

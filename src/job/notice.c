@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Notices of barriers: jobs that are done when a round has ended. */
+/* Notices of barriers: jobs that are completed when a round has ended. */
 #include "config.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 				   "comes after one, or has a job behind it", (void *)job);
 	else if (!rnl__rounds_have_room(b))
 		ret = -EAGAIN;
-	else	/* It leaves nothing to those in line, which may wait for this barrier. */
+	else	/* It does not yield to the wait queue, whose threads may wait for this barrier. */
 		ret = rnl__submit_enter_chained(pool, 1, &(struct rnl__waiter){ .before = 0 });
 	if (ret) {
 		rnl__job_drop(job);

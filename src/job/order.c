@@ -18,11 +18,11 @@
 #include "sys/log.h"
 #include "sys/thread_state.h"
 
-/* In the `key` of an order's job, beside the pointer to the order, until the submit is over: */
-#define UNREADY UINT64_C(1)	/* no thread may go on with the job */
-#define AT_GATE UINT64_C(2)	/* ... and the gate is its submit's */
+/* Bits of a job's `gate`, until its submit is complete: */
+#define UNREADY UINT64_C(1)	/* no thread may start the job */
+#define AT_GATE UINT64_C(2)	/* ... and the submit owns the order's gate */
 
-#define NAP_NS 50000u		/* between looks of rnl_order_fini() */
+#define NAP_NS 50000u		/* between checks of rnl_order_fini() */
 
 /* Armed while the gate is free. */
 static struct rnl__inbox *inbox_of(struct rnl_order *order)
@@ -35,7 +35,7 @@ static _Atomic uint64_t *gate_of(struct rnl_job *job)
 	return rnl__atomic(&job->more->gate);
 }
 
-/* Return: whether the gate is this job's; else the job waits in the inbox. */
+/* Returns true if the job gets the gate; else the job waits in the inbox. */
 static bool get_gate(struct rnl_order *order, struct rnl_job *job)
 {
 	struct rnl__inbox *inbox = inbox_of(order);
@@ -44,19 +44,19 @@ static bool get_gate(struct rnl_order *order, struct rnl_job *job)
 		return true;
 	if (!rnl__inbox_put(inbox, job, &job->link))
 		return false;
-	/* The gate was given back in between: the job is the oldest one in the inbox. */
+	/* The gate was released in between: the job is the oldest one in the inbox. */
 	order->first = rnl__job_in_order(rnl__inbox_take_all(inbox))->link;
 	return true;
 }
 
-/* Whether the submit is over; if not, the gate is the submit's from now on. */
+/* Returns true if the job's submit is complete.  If not, the submit owns the gate from now on. */
 static bool is_ready(struct rnl_job *job)
 {
 	uint64_t gate = UNREADY;
 
 	/*
-	 * [order.K1] acq_rel: of this and the end of the submit one is first; the job as it was
-	 * accepted, or `first`, to the second; pairs with [order.K2]
+	 * [order.K1] acq_rel: either this or the end of the submit is first; the second sees the
+	 * job as it was accepted, or `first`; pairs with [order.K2]
 	 */
 	return !atomic_compare_exchange_strong_explicit(gate_of(job), &gate, gate | AT_GATE,
 							memory_order_acq_rel,
@@ -81,7 +81,7 @@ struct rnl_job *rnl__order_next(struct rnl_order *order)
 void rnl__order_enter(struct rnl_order *order, struct rnl_job *job)
 {
 	job->flags |= RNL__JOB_ORDERED;
-	/* relaxed, both: [inbox.P1] publishes it, or else no other thread looks at it */
+	/* relaxed, both: [inbox.P1] publishes it, or no other thread reads it */
 	atomic_store_explicit(gate_of(job), UNREADY, memory_order_relaxed);
 	if (get_gate(order, job))
 		/* relaxed */
@@ -90,7 +90,7 @@ void rnl__order_enter(struct rnl_order *order, struct rnl_job *job)
 
 bool rnl__order_ready(struct rnl_job *job)
 {
-	/* [order.K2] acq_rel: as [order.K1]; pairs with [order.K1] */
+	/* [order.K2] acq_rel: like [order.K1]; pairs with [order.K1] */
 	return atomic_exchange_explicit(gate_of(job), 0, memory_order_acq_rel) & AT_GATE;
 }
 
@@ -114,7 +114,7 @@ void rnl_order_fini(struct rnl_order *order)
 {
 	if (!order || !order->pool || rnl__generation_check(order->generation))
 		return;
-	/* From then on no thread touches the order. */
+	/* Once this succeeds, no other thread touches the order. */
 	while (!rnl__inbox_arm(inbox_of(order), false))
 		rnl__nap(NAP_NS);
 	order->pool = NULL;

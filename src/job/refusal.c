@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Why a submit is refused, in words. */
+/* The reasons why a submit is refused, for the log. */
 #include "config.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a job may be submitted as it is set, and the words for why not. */
+/* Checks whether a job may be submitted with its settings, and logs the reason if not. */
 #ifndef RNL_REFUSAL_H
 #define RNL_REFUSAL_H
 
@@ -9,7 +9,7 @@
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 
-/* Whether the job's barriers are of this pool as well; those of `more` are looked at there. */
+/* Returns true if the job's barriers are of this pool; more.c checks the barriers in `more`. */
 static inline bool rnl__refusal_belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 {
 	const struct rnl_barrier *after = rnl__job_first_after(job);
@@ -18,12 +18,12 @@ static inline bool rnl__refusal_belongs(const struct rnl_pool *pool, const struc
 }
 
 /*
- * Returns which settings of the job exclude each other, in words; NULL: none do.  Called only for jobs
- * with a key or with `more`, which are few: so it is out of line.
+ * Describes which settings of the job exclude each other; NULL: all agree.  Called only for the
+ * few jobs with a key or with `more`, so it is not inline.
  */
 const char *rnl__refusal_clash(const struct rnl_job *job, unsigned lane);
 
-/* Whether the pool can take the job. */
+/* Returns true if the pool can take the job. */
 static inline bool rnl__refusal_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
 	return rnl__refusal_belongs(pool, job) && !rnl__job_misplaced(job, pool) &&
@@ -35,12 +35,12 @@ static inline bool rnl__refusal_fits(const struct rnl_pool *pool, const struct r
 	       !(lane == RNL__JOB_CHAINED && rnl__job_follows(job));
 }
 
-/* Says why a job does not fit.  Return: -EINVAL, or -ENODEV its unit needs CUDA. */
+/* Logs why a job does not fit.  Returns -EINVAL, or -ENODEV if its unit needs CUDA. */
 int rnl__refusal_say(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane);
 
 /*
- * Says why a job that was met in a chain, behind @nr others, is not done, if it is for the chain
- * itself.  Return: -EINVAL, -EBUSY.
+ * Logs why the job @met, after the first @nr jobs of a chain, cannot be claimed: the chain has a
+ * circle, or the job is not done.  Returns -EINVAL or -EBUSY.
  */
 int rnl__refusal_busy(struct rnl_pool *pool, const struct rnl_job *first, unsigned nr,
 		      const struct rnl_job *met);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of a barrier's rounds, as rounds.c and rounds_await.c read and change them. */
+/* The words that hold a barrier's rounds, for rounds.c and rounds_await.c. */
 #ifndef RNL_ROUND_WORDS_H
 #define RNL_ROUND_WORDS_H
 
@@ -13,31 +13,31 @@
 #define NR_SLOTS 8u
 
 /*
- * `open`: in its low half jobs that are not done << 1 | SLEEPER, in its high half the slot, the
- * next slot, JOINER, and jobs that are not issued.  Until the round is sealed, the next slot is the
- * slot itself.  A half is the word of a futex.
+ * `open`: the low half has the number of jobs that are not done << 1 | SLEEPER; the high half has
+ * the slot, the next slot, JOINER, and the number of jobs that are not issued.  Until the round is
+ * sealed, the next slot is the slot itself.  Each half is the word of a futex.
  */
-#define SLEEPER UINT64_C(1)		/* a thread sleeps until all is done */
+#define SLEEPER UINT64_C(1)		/* a thread sleeps until all jobs are done */
 #define UNDONE UINT64_C(2)
 #define UNISSUED (UINT64_C(1) << 32)
 #define NR_UNISSUED ((UINT64_C(1) << 25) - 1)
-#define JOINER (UINT64_C(1) << 57)	/* a thread sleeps until all is issued */
+#define JOINER (UINT64_C(1) << 57)	/* a thread sleeps until all jobs are issued */
 #define NEXT_SHIFT 58
 #define SLOT_SHIFT 61
 
-/* Half of what the count has bits for: submits that run meanwhile count more. */
+/* Half of each count's range: concurrent submits may count more. */
 #define ROOM (UINT64_C(1) << 24)
 #define ROOM_UNDONE (UINT64_C(1) << 30)
-#define FULL (ROOM * UNISSUED | ROOM_UNDONE * UNDONE)	/* bits that are set if there is none */
+#define FULL (ROOM * UNISSUED | ROOM_UNDONE * UNDONE)	/* bits that are set if there is no room */
 
-/* `waiting`: a pointer to a job | these.  All of it is ENDED_LIST | bits when the round is over. */
+/* `waiting`: a pointer to a job | these bits; ENDED_LIST | bits when the round has ended. */
 #define ISSUED UINT64_C(1)
 #define FOLLOWED UINT64_C(2)		/* the next round is open, and counts this one */
 #define WATCHED UINT64_C(4)		/* a thread sleeps until the round has ended */
 #define BITS (ISSUED | FOLLOWED | WATCHED)
 #define ENDED_LIST UINT64_C(8)
 
-/* `users`: how many use the slot, and the slot of the round that came next. */
+/* `users`: the number of users of the slot, and the slot of the next round. */
 #define NR_USERS ((1u << NEXT_OF_USERS) - 1)
 #define NEXT_OF_USERS 29
 
@@ -85,7 +85,7 @@ static inline _Atomic uint64_t *waiting_of(struct rnl_barrier *b, unsigned slot)
 	return rnl__atomic(&b->waiting[slot]);
 }
 
-/* The half of a word that a futex compares. */
+/* Returns the half of a word that a futex compares. */
 static inline _Atomic uint32_t *half_of(_Atomic uint64_t *word, bool high)
 {
 	const bool second = high == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
@@ -95,16 +95,16 @@ static inline _Atomic uint32_t *half_of(_Atomic uint64_t *word, bool high)
 
 static inline uint64_t open_now(struct rnl_barrier *b)
 {
-	/* [rounds.O2] acquire: what the jobs did that were dropped; pairs with [rounds.O1] */
+	/* [rounds.O2] acquire: sees what the dropped jobs did; pairs with [rounds.O1] */
 	return atomic_load_explicit(open_of(b), memory_order_acquire);
 }
 
 static inline bool exchange_open(struct rnl_barrier *b, uint64_t *open, uint64_t now)
 {
 	/*
-	 * [rounds.O1] acq_rel: what the dropped jobs did, to the thread that finds no more of
-	 * them; and a user of a slot is counted before another thread finds the slot no longer
-	 * open; pairs with [rounds.O1], [rounds.O2].
+	 * [rounds.O1] acq_rel: the thread that finds no more jobs sees what the dropped jobs did;
+	 * and a user of a slot is counted before another thread finds the slot no longer open;
+	 * pairs with [rounds.O1], [rounds.O2].
 	 */
 	return atomic_compare_exchange_weak_explicit(open_of(b), open, now, memory_order_acq_rel,
 						     memory_order_acquire);
@@ -112,16 +112,16 @@ static inline bool exchange_open(struct rnl_barrier *b, uint64_t *open, uint64_t
 
 static inline uint64_t waiting_now(struct rnl_barrier *b, unsigned slot)
 {
-	/* [rounds.W2] acquire: what was done before the round's state changed; pairs with [rounds.W1] */
+	/* [rounds.W2] acquire: all that precedes the change of the state; pairs with [rounds.W1] */
 	return atomic_load_explicit(waiting_of(b, slot), memory_order_acquire);
 }
 
 static inline bool exchange_waiting(struct rnl_barrier *b, unsigned slot, uint64_t *waiting, uint64_t now)
 {
 	/*
-	 * [rounds.W1] acq_rel: the jobs on the list, to the thread that takes them, and what
-	 * the round's jobs did, to a thread that finds it issued, or ended; pairs with
-	 * [rounds.W1], [rounds.W2].
+	 * [rounds.W1] acq_rel: the thread that takes the list sees its jobs, and a thread that
+	 * finds the round issued or ended sees what the round's jobs did; pairs with [rounds.W1],
+	 * [rounds.W2].
 	 */
 	return atomic_compare_exchange_weak_explicit(waiting_of(b, slot), waiting, now,
 						     memory_order_acq_rel, memory_order_acquire);
@@ -137,7 +137,7 @@ static inline struct rnl_job *first_of(uint64_t waiting)
 	return is_ended(waiting) ? NULL : (struct rnl_job *)(uintptr_t)(waiting & ~BITS);
 }
 
-/* One more user of a slot; false: it had none, so the caller's view is old. */
+/* Adds a user to a slot.  Returns false if the slot had none: then the caller's view is stale. */
 static inline bool use_slot(struct rnl_barrier *b, unsigned slot)
 {
 	_Atomic uint32_t *users = rnl__atomic(&b->users[slot]);
