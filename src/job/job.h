@@ -20,7 +20,7 @@
  *	   it on the stream     issued                                                |
  *	                           |                                                  |
  *	   complete.c: the device  v                                                  v
- *	   has reached the mark reached --------------------------------------------> done
+ *	   is at the mark       reached --------------------------------------------> done
  *
  *	A job that fails takes the same path.  If the device fails, all issued jobs count as
  *	reached, with -EIO.  A job after a barrier that would be done before the jobs it waits for

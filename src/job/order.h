@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Orders: jobs that start in the order of their submits, although they come after different
- * barriers.
+ * Orders: jobs that start in the order of their submits, but come after different barriers.
  *
  * DESIGN
  *	A job with a key gets its place in the key's lane when it is queued, and a job after a

@@ -23,7 +23,7 @@ void rnl__rounds_init(struct rnl_barrier *b)
 	b->users[0] = 1;
 }
 
-/* A free slot, with one user; or -1. */
+/* Takes a free slot, with one user.  Returns -1 if there is none. */
 static int take_slot(struct rnl_barrier *b)
 {
 	_Atomic uint32_t *slots = rnl__atomic(&b->slots);
@@ -38,28 +38,28 @@ static int take_slot(struct rnl_barrier *b)
 	} while (!atomic_compare_exchange_weak_explicit(slots, &used, used | 1u << slot,
 							memory_order_acquire,
 							memory_order_relaxed));
-	/* relaxed: [rounds.O1] publishes it; nothing else changes 0 users */
+	/* relaxed: [rounds.O1] publishes it; no other thread changes a slot with 0 users */
 	atomic_store_explicit(rnl__atomic(&b->users[slot]), 1, memory_order_relaxed);
 	return (int)slot;
 }
 
-/* One user less; the last one frees the slot. */
+/* Removes a user; the last one frees the slot. */
 void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 {
-	/* [rounds.U1] acq_rel: all uses come before the slot is free; pairs with [rounds.U1] */
+	/* [rounds.U1] acq_rel: all uses precede the release of the slot; pairs with [rounds.U1] */
 	if ((atomic_fetch_sub_explicit(rnl__atomic(&b->users[slot]), 1, memory_order_acq_rel) &
 	     NR_USERS) != 1)
 		return;
 	/* relaxed: the next store publishes it */
 	atomic_store_explicit(waiting_of(b, slot), 0, memory_order_relaxed);
-	/* [rounds.S1] release: the slot is as new; pairs with [rounds.S2] */
+	/* [rounds.S1] release: the slot is reset; pairs with [rounds.S2] */
 	atomic_fetch_and_explicit(rnl__atomic(&b->slots), ~(1u << slot), memory_order_release);
-	/* [rounds.S3] full barrier: free before the look for waiters; pairs with [waitq.W1] */
+	/* [rounds.S3] full barrier: free before the check for waiters; pairs with [waitq.W1] */
 	rnl__mb_after_rmw();
 	rnl__waitq_wake(b->pool);
 }
 
-/* The slot of the round that came after a FOLLOWED one. */
+/* Returns the slot of the round after a FOLLOWED one. */
 static unsigned next_after(struct rnl_barrier *b, unsigned slot)
 {
 	return rnl__peek(rnl__atomic(&b->users[slot])) >> NEXT_OF_USERS;
@@ -77,7 +77,7 @@ static void rounds_add(struct rnl__jobs *jobs, struct rnl_job *job)
 	jobs->last = job;
 }
 
-/* The jobs on the list of a round that has ended; @deferred: it was not found issued before. */
+/* Collects the list of a round that has ended; @deferred: the round was not issued before. */
 static void rounds_let_go(struct rnl__let_go *out, struct rnl_job *job, bool deferred, int result)
 {
 	struct rnl_job *next;
@@ -96,7 +96,7 @@ static int rounds_result(struct rnl_barrier *b)
 	return atomic_load_explicit(rnl__atomic(&b->result), memory_order_relaxed);
 }
 
-/* Pushes a job, unless the state has a bit of @unless, or the round has ended. */
+/* Pushes a job.  Returns false if the state has a bit of @unless, or the round has ended. */
 static bool push(struct rnl_barrier *b, unsigned slot, struct rnl_job *job, uint64_t unless)
 {
 	uint64_t waiting = waiting_now(b, slot);
@@ -110,7 +110,7 @@ static bool push(struct rnl_barrier *b, unsigned slot, struct rnl_job *job, uint
 	return true;
 }
 
-/* The jobs on the list of a round that is issued; those that tell of its end stay there. */
+/* Collects the deferred jobs of a round that is issued.  Notices of the round's end stay listed. */
 static void let_issued_go(struct rnl_barrier *b, unsigned slot, struct rnl_job *job,
 			  struct rnl__let_go *out)
 {
@@ -147,20 +147,20 @@ bool rnl__rounds_hold(struct rnl_barrier *b, unsigned slot, struct rnl_job *job)
 {
 	bool held = push(b, slot, job, 0);
 
-	/* The barrier exists: this worker has yet to complete the job. */
+	/* The barrier exists, because this worker has yet to complete the job. */
 	rnl__rounds_leave(b, slot);
 	return held;
 }
 
 /* ---- the state of a sealed round ----------------------------------------- */
 
-/* All jobs of a sealed round are issued.  The caller keeps the barrier from being done. */
+/* Marks a sealed round as issued.  The caller keeps the barrier from being done. */
 static void issue(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 {
 	uint64_t waiting = waiting_now(b, slot);
 
 	do {
-		/* Another thread did it; the one that ended the round has told the next one of both. */
+		/* Another thread did it; if it ended the round, it has reported both. */
 		if (is_ended(waiting) || waiting & ISSUED)
 			return;
 	} while (!exchange_waiting(b, slot, &waiting, ISSUED | (waiting & BITS)));
@@ -170,8 +170,8 @@ static void issue(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 }
 
 /*
- * All jobs of a sealed round are done.  If no round follows it, the exchange is the last touch of
- * the barrier; else the drop in the next round comes before that one's end.
+ * Marks a sealed round as ended.  If no round follows it, the exchange is the last access to the
+ * barrier; else the drop in the next round comes before the end of that round.
  */
 static void end(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 {
@@ -193,12 +193,12 @@ static void end(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 	rounds_let_go(out, first_of(waiting), !(waiting & ISSUED), result);
 }
 
-/* The next round is open, and counts this one: drops from it what is over already. */
+/* Marks a round as followed: the next round is open and counts it.  Drops what is over already. */
 static void follow(struct rnl_barrier *b, unsigned slot, unsigned next, struct rnl__let_go *out)
 {
 	uint64_t waiting = waiting_now(b, slot);
 
-	/* relaxed: the exchange of FOLLOWED publishes it; a new round's users begin without one */
+	/* relaxed: the exchange of FOLLOWED publishes it; a new round has no next slot yet */
 	atomic_fetch_or_explicit(rnl__atomic(&b->users[slot]), next << NEXT_OF_USERS,
 				 memory_order_relaxed);
 	while (!exchange_waiting(b, slot, &waiting, waiting | FOLLOWED))
@@ -221,8 +221,8 @@ bool rnl__rounds_have_room(const struct rnl_barrier *b)
 }
 
 /*
- * A slot's counts, unissued << 32 | undone: of a round that is no longer open.  They are negative
- * if jobs were dropped before the counts of the round came.
+ * Changes the counts, unissued << 32 | undone, of a round that is no longer open.  The counts are
+ * negative if jobs were dropped before the round's counts were added.
  */
 static void change_counts(struct rnl_barrier *b, unsigned slot, uint64_t unissued, uint64_t undone,
 			  bool more, struct rnl__let_go *out)
@@ -230,7 +230,7 @@ static void change_counts(struct rnl_barrier *b, unsigned slot, uint64_t unissue
 	uint64_t by = (unissued << 32) + undone, now;
 
 	by = more ? by : 0 - by;
-	/* [rounds.C1] acq_rel: as [rounds.O1]; pairs with [rounds.C1] */
+	/* [rounds.C1] acq_rel: like [rounds.O1]; pairs with [rounds.C1] */
 	now = atomic_fetch_add_explicit(rnl__atomic(&b->counts[slot]), by,
 					memory_order_acq_rel) + by;
 	if (unissued && now == (uint64_t)(int64_t)(int32_t)now)
@@ -239,7 +239,7 @@ static void change_counts(struct rnl_barrier *b, unsigned slot, uint64_t unissue
 		end(b, slot, out);
 }
 
-/* The word without some jobs, and without the threads that need not sleep any more. */
+/* Subtracts jobs from the word, and clears the bits of threads that need not sleep any more. */
 static uint64_t less(uint64_t open, uint64_t nr_issued, uint64_t nr_done)
 {
 	open -= nr_issued * UNISSUED + nr_done * UNDONE;
@@ -249,8 +249,8 @@ static uint64_t less(uint64_t open, uint64_t nr_issued, uint64_t nr_done)
 }
 
 /*
- * Wakes threads that slept, or wait until the barrier can count more; the barrier may be gone, an
- * address is enough.
+ * Wakes threads that slept, or that wait until the barrier can count more.  The barrier may be
+ * gone: only its address is used.
  */
 static void wake(struct rnl_pool *pool, _Atomic uint64_t *word, uint64_t old, uint64_t now)
 {
@@ -272,7 +272,7 @@ unsigned rnl__rounds_count(struct rnl_barrier *b, struct rnl__let_go *out)
 		next = next_of(open);
 		now = open + UNISSUED + UNDONE;
 		if (is_sealed(open))
-			/* The round before counts as a job, too. */
+			/* The previous round counts as a job, too. */
 			now = with_slots((open & (SLEEPER | JOINER)) + 2 * (UNISSUED + UNDONE),
 					 next, next);
 	} while (!exchange_open(b, &open, now));
@@ -281,8 +281,8 @@ unsigned rnl__rounds_count(struct rnl_barrier *b, struct rnl__let_go *out)
 	wake(b->pool, open_of(b), open, now);
 	change_counts(b, slot, nr_unissued(open), nr_undone(open), true, out);
 	/*
-	 * The sealer does this, too, and may be held up until the next round has ended, which counts
-	 * no job of its own.  It counts ours.
+	 * The sealer does this, too, but may be delayed until the next round has ended, which
+	 * counts no job of the sealer.  It counts our job.
 	 */
 	if (!nr_unissued(open))
 		issue(b, slot, out);
@@ -290,7 +290,7 @@ unsigned rnl__rounds_count(struct rnl_barrier *b, struct rnl__let_go *out)
 	return next;
 }
 
-/* Drops jobs of the open round; false: it is sealed, or another round is open. */
+/* Drops jobs of the open round.  Returns false if it is sealed, or another round is open. */
 static bool drop_open(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done)
 {
 	struct rnl_pool *pool = b->pool;
@@ -328,7 +328,7 @@ static void drop_sealed(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued
 	wake(pool, word, open, now);
 }
 
-/* Jobs that are issued are dropped first: the others, not yet dropped, keep the barrier meanwhile. */
+/* Drops issued jobs first: the jobs that are not dropped as done keep the barrier meanwhile. */
 void rnl__rounds_drop(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done,
 		      struct rnl__let_go *out)
 {
@@ -343,7 +343,7 @@ void rnl__rounds_drop(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, 
 
 /* ---- sealing ------------------------------------------------------------- */
 
-/* Seals, or finds sealed, what is open; @spare: a slot of ours, or -1.  As rnl__rounds_seal(). */
+/* Seals the open round, if it is not sealed: see rnl__rounds_seal().  @spare: our slot, or -1. */
 static int seal(struct rnl_barrier *b, int *spare, struct rnl__let_go *out)
 {
 	uint64_t open = open_now(b);
@@ -364,7 +364,7 @@ static int seal(struct rnl_barrier *b, int *spare, struct rnl__let_go *out)
 			now = with_slots(open, slot, (unsigned)*spare);
 		}
 		if (use_slot(b, slot)) {
-			/* The exchange shows that the slot is still the open one. */
+			/* If the exchange succeeds, the slot is still the open one. */
 			if (exchange_open(b, &open, now)) {
 				if (open == now)
 					return (int)slot;
@@ -392,9 +392,9 @@ int rnl__rounds_seal(struct rnl_barrier *b, struct rnl__let_go *out)
 }
 
 /*
- * Counts a job of this thread's own, so that the round, and the barrier, stay until it is dropped: in
- * the sealed round, or in the open one.  False: all jobs are done, and nothing more is touched.
- * @slot, @nr_issued: what a drop takes.
+ * Counts a job of the calling thread, in the sealed round or in the open one, so that the round
+ * and the barrier stay until it is dropped.  Returns false if all jobs are done: the barrier may
+ * be gone.  @slot, @nr_issued: arguments for the drop.
  */
 static bool keep(struct rnl_barrier *b, unsigned *slot, uint32_t *nr_issued)
 {
@@ -413,7 +413,7 @@ static bool keep(struct rnl_barrier *b, unsigned *slot, uint32_t *nr_issued)
 		}
 		if (!sealed || rnl__rounds_ended(b, *slot))
 			return false;
-		/* Another thread is about to note the end: it may need our CPU. */
+		/* Another thread is about to record the end, and may need our CPU. */
 		rnl__nap(NAP_NS);
 		open = open_now(b);
 	}

@@ -3,23 +3,23 @@
  * The rounds of a barrier: which jobs a job after the barrier waits for.
  *
  * DESIGN
- *	A job is counted into the open round.  A job after the barrier seals the open round: the
- *	next job that is counted opens another one.  So a job after waits for the jobs that were
- *	counted before, and for no later ones.  Its submit seals, then counts the job in its own
- *	barrier: each wait is for something counted earlier, so no waits form a circle.
- *	Rounds lie in a few slots.  One word, `open`, has the open round's slot and its counts:
- *	jobs that are not issued, and not done.  A sealed round has the slot of the next round
- *	there, too.  The job that opens that one moves the old counts to the old slot.
- *	Each round but the first counts the round before as one job.  So rounds end in order, and
- *	a round that has ended tells that all earlier ones have.
- *	`waiting` of a slot is one word: a list of jobs, and whether the round is issued, and
- *	ended.  Jobs that come after are deferred on the list until the round is issued; a job
- *	that is done before the round has ended is held back on the list until then.  A push and
- *	a change of the state exchange the word, so one of the two sees the other.
- *	A sealed round's last touch of the barrier is the change of `waiting` to ENDED, an open
- *	round's is the drop of its last job: hosts and jobs after wait for that.
- *	A slot is used again when nothing uses it: its round, until that has ended and another
- *	is open, each job after, until it has seen the end, and a host that sleeps until then.
+ *	A job is counted in the open round.  A job after the barrier seals the open round, and the
+ *	next counted job opens another one.  So a job after the barrier waits for the jobs that
+ *	were counted before it, and for no later ones.  Its submit seals, then counts the job in
+ *	its own barrier: each wait is for something counted earlier, so waits form no circle.
+ *	Rounds use a few slots.  One word, `open`, has the open round's slot and its counts of jobs
+ *	that are not issued, and not done.  If the round is sealed, the word has the next round's
+ *	slot, too.  The job that opens the next round moves the old counts to the old slot.
+ *	Each round but the first counts the previous round as a job.  So rounds end in order.
+ *	`waiting` of a slot is one word: a list of jobs, and whether the round is issued and ended.
+ *	Jobs after the barrier are deferred on the list until the round is issued.  A job that is
+ *	done before the round has ended is held back on the list until then.  A push and a change
+ *	of the state exchange one word, so one sees the other.
+ *	A sealed round's last access to the barrier sets `waiting` to ENDED, an open round's drops
+ *	its last job.  Host threads and jobs after the barrier wait for that access.
+ *	A slot is free when it has no users.  Users are its round, until it has ended and another
+ *	is open; jobs after the barrier, until they have seen the end; and host threads that sleep
+ *	until then.
  *	Model: tests/model/barrier.pml.
  *
  *			count	seal	drop	wait	- no outside synchronisation needed
@@ -38,64 +38,64 @@
 
 #include "stream/job_flags.h"
 
-/* Of a barrier whose memory is zero. */
+/* Initialises the rounds of a barrier whose memory is zero. */
 void rnl__rounds_init(struct rnl_barrier *barrier);
 
-/* Whether the counts have room for more jobs; else a submit is refused. */
+/* Returns true if the counts have room for more jobs; if not, a submit is refused. */
 bool rnl__rounds_have_room(const struct rnl_barrier *barrier);
 
 struct rnl__jobs {
 	struct rnl_job *first, *last;
 };
 
-/* Jobs that a round lets go, in their order: the caller goes on with them.  It begins as zero. */
+/* Jobs that a round releases to the caller, in order; notices have a result.  Zero at first. */
 struct rnl__let_go {
 	struct rnl__jobs issued;	/* deferred jobs whose round is issued */
-	struct rnl__jobs ended;		/* jobs held back, and notices with their result, whose round ended */
+	struct rnl__jobs ended;		/* held-back jobs and notices whose round has ended */
 };
 
-/* Counts a job; its round. */
+/* Counts a job.  Returns the job's round. */
 unsigned rnl__rounds_count(struct rnl_barrier *barrier, struct rnl__let_go *out);
 
 /*
- * @nr_issued jobs of a round are issued, and @nr_done of its issued jobs are done.  Done: the
- * barrier may be gone on return.
+ * Reports that @nr_issued jobs of a round are issued, and that @nr_done issued jobs are done.  The
+ * barrier may be gone on return if @nr_done is not 0.
  */
 void rnl__rounds_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_issued,
 		      uint32_t nr_done, struct rnl__let_go *out);
 
 /*
- * Seals the open round for a job after the barrier: the round, which stays in its slot until
- * rnl__rounds_leave() or _hold(); RNL__NO_ROUND all jobs are done; -EAGAIN no slot is free: the
- * pool's line is woken when one is.
+ * Seals the open round for a job after the barrier.  Returns the round, which keeps its slot until
+ * rnl__rounds_leave() or _hold(); RNL__NO_ROUND if all jobs are done; -EAGAIN if no slot is free:
+ * the pool's wait queue is woken when one is.
  */
 int rnl__rounds_seal(struct rnl_barrier *barrier, struct rnl__let_go *out);
 void rnl__rounds_leave(struct rnl_barrier *barrier, unsigned round);
 
-/* Whether all jobs of the round, and of those before, are issued; are done. */
+/* Return true if all jobs of the round and of the rounds before it are issued, or done. */
 bool rnl__rounds_issued(struct rnl_barrier *barrier, unsigned round);
 bool rnl__rounds_ended(struct rnl_barrier *barrier, unsigned round);
 
-/* Lets the job go when the round is issued.  False: it is. */
+/* Defers the job until the round is issued.  Returns false if it is issued already. */
 bool rnl__rounds_defer(struct rnl_barrier *barrier, unsigned round, struct rnl_job *job);
 
 /*
- * On the job's worker: lets the job go when the round has ended.  False: it has.  Leaves the round
- * in both cases.
+ * On the job's worker: holds the job back until the round has ended.  Returns false if it has
+ * ended already.  Leaves the round in both cases.
  */
 bool rnl__rounds_hold(struct rnl_barrier *barrier, unsigned round, struct rnl_job *job);
 
 /*
- * Lets the job go when all jobs counted so far are done; its result is the barrier's.  0; -EAGAIN as
- * rnl__rounds_seal().  The barrier may be gone on return.
+ * Releases the job when all jobs counted so far are done; its result is the barrier's.  Returns 0,
+ * or -EAGAIN like rnl__rounds_seal().  The barrier may be gone on return.
  */
 int rnl__rounds_notify(struct rnl_barrier *barrier, struct rnl_job *job, struct rnl__let_go *out);
 
-/* Of all rounds. */
+/* Return true if all jobs of all rounds are issued, or done. */
 bool rnl__rounds_all_issued(struct rnl_barrier *barrier);
 bool rnl__rounds_all_done(struct rnl_barrier *barrier);
 
-/* Spin, then sleep, until all are; 0 or -ETIMEDOUT. */
+/* Spin, then sleep, until all jobs of all rounds are issued, or done.  Return 0 or -ETIMEDOUT. */
 int rnl__rounds_await_issued(struct rnl_barrier *barrier, uint64_t spin_ns);
 int rnl__rounds_await_done(struct rnl_barrier *barrier, uint64_t spin_ns, uint64_t deadline);
 

@@ -39,14 +39,14 @@ static bool all_done(void *b)
 	return rnl__rounds_all_done(b);
 }
 
-/* Sleeps until the word's count may have become 0, with the bit set; 0 or -ETIMEDOUT. */
+/* Sleeps with the bit set until the word's count may have become 0.  Returns 0 or -ETIMEDOUT. */
 static int sleep_open(struct rnl_barrier *b, uint64_t open, uint64_t bit, uint64_t deadline)
 {
 	const bool high = bit == JOINER;
 
 	/*
-	 * The bit is on one word with the count: the last drop sees the bit, or we see the last
-	 * drop.
+	 * The bit and the count share a word: either the last drop sees the bit, or this sees the
+	 * last drop.
 	 */
 	if (!(open & bit) && !exchange_open(b, &open, open | bit))
 		return 0;
@@ -56,8 +56,8 @@ static int sleep_open(struct rnl_barrier *b, uint64_t open, uint64_t bit, uint64
 }
 
 /*
- * All is done, but for the end of the last round, which another thread is about to note.  The slot
- * is used meanwhile, as in seal(): of one that is free, or another round's, nobody would wake us.
+ * All jobs are done: sleeps until another thread has recorded the end of the last round.  Uses the
+ * slot meanwhile, like seal(), because a free or reused slot would not wake this thread.
  */
 static int sleep_ended(struct rnl_barrier *b, uint64_t open, uint64_t deadline)
 {

@@ -18,8 +18,8 @@
 #define DRAIN_MAX_NS 200000u
 
 /*
- * Leaves a large full queue alone for a while, in which workers take an eighth of it at most.
- * A submitter that is woken for the first free place would wait again after one job.
+ * Leaves a large full queue alone for a while, in which workers take at most an eighth of it.  A
+ * submitter that is woken for the first free place would wait again after one job.
  */
 static void let_drain(struct rnl_pool *pool, uint64_t deadline)
 {
@@ -30,15 +30,15 @@ static void let_drain(struct rnl_pool *pool, uint64_t deadline)
 		rnl__nap(rnl__smaller(rnl__smaller(ns, DRAIN_MAX_NS), deadline - now));
 }
 
-/* Whether the job may have to wait outside of the queues, or others behind it. */
+/* Returns true if the job or the rest of its chain may have to wait outside of the queues. */
 static bool waits_outside(const struct rnl_job *job)
 {
 	return job->after || rnl__job_then(job) || job->flags & RNL__JOB_MORE;
 }
 
 /*
- * Tries once more.  A submit that finds no space behind its job takes its reservation back, and rings
- * for that: so it looks first, or it would wake itself.
+ * Tries once more.  A submit that finds no space for its chain returns its reservation, and wakes
+ * waiters for that.  So this checks for space first, or the thread would wake itself.
  */
 static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
@@ -53,7 +53,7 @@ static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct r
 
 static int wait_in_line(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
 {
-	/* What the try before this found is not known: it is seen with the next one. */
+	/* The result of the previous try is not known; the next try finds it. */
 	struct rnl__waiter w = { .found = RNL__LACKS_OTHER };
 	bool late = false;
 	int ret;
@@ -89,7 +89,7 @@ static int wait_for_queue(struct rnl_pool *pool, struct rnl_job *job, uint64_t d
 		int ret = rnl__submit_try(pool, job, NULL);
 
 		if (ret != -EAGAIN) {
-			/* The wake-up was consumed without the space: wakes the next waiter. */
+			/* The wake-up was consumed, but not the space: wakes the next waiter. */
 			if (ret)
 				rnl__eventcount_wake_one(eventcount);
 			return ret;

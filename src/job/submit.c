@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submitting: the way of a job from its caller to a worker's queue.
+ * Submitting: a job's path from its caller to a worker's queue.
  *
  * DESIGN
- *	A submit claims the job, reserves space in a queue, puts the job there, and looks for
- *	a sleeping worker: it changes four words, and takes no lock and no memory.
- *	A deferred job has no worker until the jobs of its barrier are issued: so no worker
- *	that leaves has to wait for it.  The pool's count `deferred` bounds such jobs, and
- *	closes as a queue does.  When the barrier starts the job, it is queued even if the
- *	queue is full: so no job is deferred while the queue that it would go to is full.
+ *	A submit claims the job, reserves space in a queue, puts the job there, and checks for a
+ *	sleeping worker.  It changes four words, takes no lock, and allocates no memory.
+ *	A deferred job has no worker until the jobs of its barrier are issued, so a worker that
+ *	leaves need not wait for it.  The pool's tally DEFERRED bounds such jobs, and closes like a
+ *	queue.  When the barrier starts the job, it is queued even if the queue is full.  So a job
+ *	is not deferred while the queue that it would go to is full.
  */
 #include "config.h"
 
@@ -37,8 +37,8 @@
 #define ROW_MAX 65536u	/* jobs that are claimed before the first of them is counted */
 
 /*
- * Whether the pool can accept a claimed job: 0, or the error.  Notices are accepted even if the device
- * has failed.
+ * Checks a claimed job.  Returns 0 if the pool can accept it, or the error.  Notices are accepted
+ * even if the device has failed.
  */
 static int check_claimed(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 {
@@ -68,7 +68,7 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	if (ret == -EINVAL)
 		return rnl__invalid(&pool->log, job ? "submit: job was not initialised" :
 						      "submit: job is NULL");
-	/* rnl__refusal_busy() has words for a chain. */
+	/* rnl__refusal_busy() logs the reason for a chain. */
 	if (ret && !(lane & RNL__JOB_CHAINED))
 		return rnl__refused(&pool->log, ret, "submit: job %p was submitted before, and is not "
 				    "done: wait for it, or submit another job", (void *)job);
@@ -82,7 +82,7 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		return ret;
 	}
 	job->flags |= lane;
-	/* The urgency of a chain is its first job's. */
+	/* The first job of a chain decides its urgency. */
 	if (job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)))
 		job->flags |= RNL__JOB_FIRST;
 	/* The order may be gone when its jobs are queued. */
@@ -94,14 +94,14 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 }
 
 /*
- * Notes the time of the submit, if the job needs it: jobs that are timed, which are chosen at
- * random, jobs with a deadline, and all jobs while a trace runs.
+ * Records the time of the submit if the job needs it: for timed jobs, which are chosen at random,
+ * for jobs with a deadline, and for all jobs while a trace runs.
  */
 static void stamp(struct rnl_pool *pool, struct rnl_job *job)
 {
 	static _Thread_local uint64_t random __attribute__((tls_model("initial-exec")));
 
-	/* A linear congruence (Knuth, MMIX); its high bits are the random ones. */
+	/* A linear congruential generator (Knuth, MMIX); its high bits are the random ones. */
 	random = random * 6364136223846793005u + 1442695040888963407u;
 	if (!(random >> 32 & pool->time_mask))
 		job->flags |= RNL__JOB_TIMED;
@@ -113,12 +113,12 @@ static void stamp(struct rnl_pool *pool, struct rnl_job *job)
 		job->submit_ns = rnl__now();
 }
 
-/* Everything else that is written in a job between its claim and its start. */
+/* Writes all other fields of a job that are set between its claim and its start. */
 void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase)
 {
 	/* relaxed: a waiter of the last run may read it; the value does not change */
 	atomic_store_explicit(rnl__atomic(&job->pool), pool, memory_order_relaxed);
-	/* relaxed: as the pool */
+	/* relaxed: like the pool */
 	atomic_store_explicit(rnl__atomic(&job->generation), pool->generation,
 			      memory_order_relaxed);
 	stamp(pool, job);
@@ -131,7 +131,7 @@ void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phas
 
 /* ---- chains -------------------------------------------------------------- */
 
-/* Gives @nr jobs behind the first one back. */
+/* Returns the @nr jobs after the first one to the caller. */
 static void unchain(struct rnl_job *first, unsigned nr)
 {
 	struct rnl_job *job = rnl__job_then(first), *next;
@@ -142,7 +142,7 @@ static void unchain(struct rnl_job *first, unsigned nr)
 	}
 }
 
-/* Claims the jobs behind the first one, all or none; how many, or the error. */
+/* Claims all jobs after the first one, or none.  Returns their number, or the error. */
 static int chain(struct rnl_pool *pool, struct rnl_job *first)
 {
 	unsigned nr = 0;
@@ -166,7 +166,7 @@ static int chain(struct rnl_pool *pool, struct rnl_job *first)
 	return (int)nr;
 }
 
-/* Accepts the first job, and the jobs behind it: they are not timed, as they wait on purpose. */
+/* Accepts a chain.  The jobs after the first are not timed, because they wait on purpose. */
 static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t phase)
 {
 	rnl__submit_accept(pool, first, phase);
@@ -179,8 +179,8 @@ static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t p
 /* ---- one job ------------------------------------------------------------- */
 
 /*
- * Claims the jobs behind a claimed one, and takes its snapshot; or gives it back.  How many are behind
- * it, or the error.
+ * Claims the rest of a job's chain and takes the job's snapshot; on failure gives the job back.
+ * Returns the number of jobs after the first, or the error.
  */
 static int prepare(struct rnl_pool *pool, struct rnl_job *job)
 {
@@ -205,7 +205,7 @@ static int give_back(struct rnl_job *job, int ret)
 	return ret;
 }
 
-/* A submit lacks this; @w: its thread's place in line, or NULL. */
+/* Records what a submit needs; @w: the thread's place in the wait queue, or NULL. */
 static void lacks_now(struct rnl__waiter *w, unsigned lacks)
 {
 	if (w)
@@ -213,8 +213,8 @@ static void lacks_now(struct rnl__waiter *w, unsigned lacks)
 }
 
 /*
- * Whether a submit has to leave something to a thread in line: @w is its own place there, or NULL.
- * Notes that it lacks this, as the others do.
+ * Returns true if a submit must yield to a thread in the wait queue that needs the same resource,
+ * and records that.  @w: the submit's own place in the wait queue, or NULL.
  */
 static bool is_left_to_others(struct rnl_pool *pool, struct rnl__waiter *w, unsigned lacks)
 {
@@ -226,8 +226,8 @@ static bool is_left_to_others(struct rnl_pool *pool, struct rnl__waiter *w, unsi
 }
 
 /*
- * Counts @nr jobs that wait in no queue: behind another one, or for a barrier's round: 0, -EAGAIN,
- * -ESHUTDOWN.
+ * Counts @nr jobs that wait outside of the queues, for the job before them or for a barrier's
+ * round.  Returns 0, -EAGAIN or -ESHUTDOWN.
  */
 int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
 {
@@ -243,7 +243,7 @@ int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter 
 	return ret;
 }
 
-/* Reserves for a prepared job, and for @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
+/* Reserves for a prepared job and @nr jobs after it.  Returns 0, -EAGAIN or -ESHUTDOWN. */
 static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defer,
 		   struct rnl__waiter *w)
 {
@@ -253,7 +253,7 @@ static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defe
 		return -EAGAIN;
 	ret = defer ? rnl__choose_reserve_deferred(pool, job) : rnl__choose_reserve(pool, job);
 	if (ret) {
-		/* What a queue lacks is its own: it stops nobody who wants another one. */
+		/* A full queue stops only the submits that want that queue. */
 		lacks_now(w, defer && !rnl__outside_has_space(pool, RNL__DEFERRED) ? RNL__LACKS_PLACE :
 									RNL__LACKS_OTHER);
 		return ret;
@@ -279,7 +279,7 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 	ret = reserve(pool, job, nr, defer, w);
 	if (ret)
 		return give_back(job, ret);
-	/* The place in the order comes between the snapshot and the counts: see order.h. */
+	/* The order is entered between the snapshot and the counts: see order.h. */
 	if (order)
 		rnl__order_enter(order, job);
 	accept_chain(pool, job, RNL__JOB_QUEUED);
@@ -292,7 +292,7 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 
 /* ---- at a time ----------------------------------------------------------- */
 
-/* Counts a delayed job, and @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
+/* Counts a delayed job and @nr jobs after it.  Returns 0, -EAGAIN or -ESHUTDOWN. */
 static int enter_delayed(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
 {
 	int ret = rnl__outside_enter(pool, RNL__DELAYED, 1);
@@ -321,7 +321,7 @@ static int submit_notice(struct rnl_pool *pool, struct rnl_job *job)
 	return 0;
 }
 
-/* Submits a claimed job that has a time, or is a notice; or gives it back. */
+/* Submits a claimed job that has a time or is a notice, or gives it back. */
 static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struct rnl_job *job,
 						    struct rnl__waiter *w)
 {
@@ -337,13 +337,13 @@ static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struc
 	if (ret)
 		return give_back(job, ret);
 	accept_chain(pool, job, RNL__JOB_DELAYED);
-	/* A deadline counts from then. */
+	/* A deadline counts from that time. */
 	job->submit_ns = at;
 	rnl__delayed_push(job);
 	return 0;
 }
 
-/* @w: the calling thread's place in line, or NULL. */
+/* @w: the calling thread's place in the wait queue, or NULL. */
 static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
 	int ret = rnl__submit_claim(pool, job, 0);
@@ -387,7 +387,7 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 
 /* ---- many ---------------------------------------------------------------- */
 
-/* A row consists of claimed jobs that any worker may run, and goes to one queue. */
+/* Returns true if a claimed job may be in a row, because any worker may run it. */
 static bool in_a_row(const struct rnl_job *job)
 {
 	return !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | RNL__JOB_KEY |
@@ -395,8 +395,8 @@ static bool in_a_row(const struct rnl_job *job)
 }
 
 /*
- * Submits a row to one worker.  Return: how many were accepted, or why none was; -EAGAIN: no row.
- * @refused: set to true if the job after them was refused, which is logged.
+ * Submits a row to one worker.  Returns how many jobs were accepted, or the error; -EAGAIN: no
+ * row.  Sets @refused to true if the next job was refused, which is logged.
  */
 static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr, bool *refused)
 {
@@ -445,7 +445,7 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 	share = (unsigned)rnl__smaller((nr + nr_workers - 1) / nr_workers, ROW_MAX);
 	while (done < nr && !refused) {
 		ret = submit_row(pool, jobs + done, share < nr - done ? share : nr - done, &refused);
-		/* A job that a row cannot take is submitted alone, which may tell why. */
+		/* A job that cannot be in a row is submitted by itself, which may log why. */
 		if (ret == -EAGAIN || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);
 			ret = ret ? ret : 1;

@@ -3,10 +3,10 @@
  * Waits that have ended, which a trace draws as arrows.
  *
  * DESIGN
- *	While a trace runs, the pool has a list of the waits for its jobs and its barriers.
- *	The trace owns the list: it gives the list to the pool when it begins, and draws the
- *	waits when it ends.  A thread notes a wait when the wait is over, so the mutex that
- *	guards the list delays no job.
+ *	While a trace runs, the pool has a list of the waits for its jobs and its barriers.  The
+ *	trace owns the list: it gives the list to the pool when it begins, and draws the waits when
+ *	it ends.  A thread records a wait when the wait is over, so the mutex that guards the list
+ *	delays no job.
  */
 #ifndef RNL_WAITS_H
 #define RNL_WAITS_H
@@ -26,23 +26,23 @@ struct rnl__wait {
 };
 
 struct rnl__waits {
-	uint64_t start;			/* a wait that began before is not noted */
+	uint64_t start;			/* a wait that began earlier is not recorded */
 	struct rnl__wait *list;		/* the trace frees it */
 	size_t nr, space;
-	uint64_t lost;			/* waits that found no memory */
+	uint64_t lost;			/* waits for which the list had no room */
 };
 
-/* Has the pool note waits in @waits, whose `start` is set; NULL: nowhere. */
+/* Makes the pool record waits in @waits, whose `start` is set.  NULL: stops recording. */
 void rnl__waits_note_in(struct rnl_pool *pool, struct rnl__waits *waits);
 
 /*
- * The calling thread begins to wait for a job or a barrier of the pool, and has ended.  The pool
- * exists until the second call returns.  @begin: what the first call returned, 0 if no trace runs.
+ * Mark the begin and the end of the calling thread's wait for a job or a barrier of the pool.  The
+ * pool exists until the second call returns.  @begin: the first call's result, 0 if no trace runs.
  */
 uint64_t rnl__waits_begin(struct rnl_pool *pool);
 void rnl__waits_end(struct rnl_pool *pool, uint64_t begin, const void *what);
 
-/* Notes a wait. */
+/* Records a wait. */
 void rnl__waits_add(struct rnl_pool *pool, const struct rnl__wait *wait);
 
 #endif
