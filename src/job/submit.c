@@ -445,7 +445,7 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 	share = (unsigned)rnl__smaller((nr + nr_workers - 1) / nr_workers, ROW_MAX);
 	while (done < nr && !refused) {
 		ret = submit_row(pool, jobs + done, share < nr - done ? share : nr - done, &refused);
-		/* A job that cannot be in a row is submitted by itself, which may log why. */
+		/* A job that cannot be in a row is submitted separately, which may log why. */
 		if (ret == -EAGAIN || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);
 			ret = ret ? ret : 1;

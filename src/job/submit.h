@@ -22,8 +22,7 @@ void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phas
 
 /*
  * Counts @nr jobs that wait outside of the queues, for the job before them or for a barrier's
- * round.  @w: the calling thread's place in the wait queue, or NULL.  Returns 0, -EAGAIN or
- * -ESHUTDOWN.
+ * round.  @w: the thread's place in the wait queue, or NULL.  Returns 0, -EAGAIN or -ESHUTDOWN.
  */
 int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter *w);
 

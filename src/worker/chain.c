@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that run behind another one; chain.h has the design. */
+/* Jobs that run right after another one; chain.h has the design. */
 #include "config.h"
 
 #include "job/barrier.h"

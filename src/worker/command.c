@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker follows its commands; command.h has the design. */
+/* A worker executes its commands; command.h has the design. */
 #include "config.h"
 
 #include "pool/pool.h"
@@ -40,7 +40,7 @@ void rnl__command_done(struct rnl__worker *w, uint32_t command, int error)
 
 void rnl__command_track(struct rnl__worker *w)
 {
-	/* relaxed: the command, or our thread's start, has published it */
+	/* relaxed: the command, or the start of this thread, has published it */
 	struct rnl__tracks *tracks = atomic_load_explicit(&w->pool->tracks, memory_order_relaxed);
 
 	if (tracks && !w->track) {
@@ -58,7 +58,7 @@ void rnl__command_obey(struct rnl__worker *w)
 {
 	rnl__tsan_acquire(&w->commands);
 	if (rnl__commands(w) & RNL__TRACE) {
-		(void)rnl__share_occupy(w);	/* it creates events */
+		(void)rnl__share_occupy(w);	/* this creates events */
 		rnl__command_track(w);
 		rnl__share_attend(w, false);
 		rnl__command_done(w, RNL__TRACE, 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commands to a worker, as its thread follows them; worker.h has the list.
+ * Commands to a worker, as its thread executes them; worker.h has the list.
  *
  * DESIGN
- *	The resizing thread, or the one that starts or ends a trace, sets the bits, wakes the worker,
- *	and waits on the pool's latch `moving`.  The worker looks at the bits between jobs, and
- *	follows a command when it can: at once, or when it has no jobs left.  It clears the bit then,
- *	and drops the latch.
+ *	A thread that resizes the pool, or that starts or ends a trace, sets the command's bit,
+ *	wakes the worker, and waits on the pool's latch `moving`.  The worker checks the bits
+ *	between jobs, and executes a command when it can: immediately, or when it has no jobs left.
+ *	Then it clears the bit and drops the latch.
  *	All functions here run on the worker's own thread.
  */
 #ifndef RNL_COMMAND_H
@@ -19,29 +19,29 @@
 
 static inline uint32_t rnl__commands(struct rnl__worker *w)
 {
-	/* [worker.O1] acquire: what was made ready for the command; pairs with [worker.O2] */
+	/* [worker.O1] acquire: sees what was prepared for the command; pairs with [worker.O2] */
 	return atomic_load_explicit(&w->commands, memory_order_acquire);
 }
 
 /*
- * Whether the worker is to cease, and has no job, and no reservation that a submit may fill.  The
- * barrier that it has just told may have given it a notice to tell.
+ * Returns true if the worker must leave, and has no job, and no reservation that a submit may
+ * fill.  A barrier that the worker has just notified may have returned a notice to it.
  */
 bool rnl__command_may_leave(struct rnl__worker *w);
 
 /*
- * Whether there is a command that can be obeyed between jobs.  To hand over, all jobs of the old
- * keyed lane have to be done.
+ * Returns true if there is a command that can be executed between jobs.  A keyed lane migrates
+ * only when all jobs of the old lane are done.
  */
 bool rnl__command_may_obey(struct rnl__worker *w);
 
-/* There is a command that can be obeyed at once. */
+/* Executes a command that can be executed immediately. */
 void rnl__command_obey(struct rnl__worker *w);
 
-/* Begins to note jobs in the worker's track, or ceases to. */
+/* Begins or ceases to record jobs in the worker's track. */
 void rnl__command_track(struct rnl__worker *w);
 
-/* Takes a command off: it was obeyed, or could not be, for @error. */
+/* Completes a command: it was executed, or failed with @error. */
 void rnl__command_done(struct rnl__worker *w, uint32_t command, int error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job's way out of its worker; complete.h has the design.  The layers stand in reverse. */
+/* Completes a worker's jobs; complete.h has the design.  The layers are in reverse order. */
 #include "config.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void call_on_done(struct rnl__worker *w, struct rnl_job *job,
 	rnl__share_attend(w, was);
 }
 
-/* Sets the result and gives the job away: of its memory, nothing is touched after that. */
+/* Sets the result and hands the job over.  Its memory is not accessed after that. */
 static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	void (*on_done)(struct rnl_job *job) = rnl__job_callback_of(job);
@@ -57,14 +57,14 @@ static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
 		call_on_done(w, job, on_done);
 }
 
-/* ---- what a barrier is owed ---------------------------------------------- */
+/* ---- deferred notifications of a barrier ---------------------------------- */
 
-/* Counts jobs as released: the worker has touched them, and their barrier, for the last time. */
+/* Counts jobs as released: the worker no longer accesses them or their barrier. */
 static void count_released(struct rnl__worker *w, uint32_t nr)
 {
 	rnl__tsan_release(&w->released);
 	/*
-	 * [worker.D1] release: the job is handed over, and its barrier told, before a drain
+	 * [worker.D1] release: the job is handed over, and its barrier notified, before a drain
 	 * counts the job; pairs with [pool.D1].
 	 */
 	atomic_store_explicit(&w->released, rnl__own_read(&w->released) + nr, memory_order_release);
@@ -82,10 +82,10 @@ void rnl__owed_tell(struct rnl__worker *w)
 }
 
 /*
- * Before a job is handed over: notes its result in its barrier.  A callback may take long, and
- * jobs after the barrier do not wait for it: so the barrier learns of issued jobs before it.
- * @issued: the barrier has yet to learn that the job is issued.
- * Return: whether it still has to, after this call.
+ * Records a job's result in its barrier, before the job is handed over.  If the job has a
+ * callback, which may take long, notifies the barrier of issued jobs: jobs after it need not wait
+ * for that.
+ * @issued: the barrier must still be notified that the job is issued.  Returns the new value.
  */
 static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
@@ -103,7 +103,7 @@ static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, 
 	return false;
 }
 
-/* After a job of a barrier was handed over. */
+/* Adds a job that was handed over to the notifications that its barrier is owed. */
 static void owed_after(struct rnl__worker *w, struct rnl_barrier *barrier, unsigned round,
 		       bool issued)
 {
@@ -116,10 +116,10 @@ static void owed_after(struct rnl__worker *w, struct rnl_barrier *barrier, unsig
 /* ---- complete ------------------------------------------------------------ */
 
 /*
- * Holds back a job that comes after jobs which are not done.  Its own barrier learns at once that
- * it is issued: so jobs after that one start.
- * @issued: the job's barrier has yet to learn that the job is issued; as rnl__complete().
- * Return: whether the job is held back.
+ * Holds back a job that comes after jobs which are not done.  Its own barrier is notified
+ * immediately that it is issued, so that the jobs after that barrier start.
+ * @issued: that notification is still due; see rnl__complete().
+ * Returns true if the job is held back.
  */
 static bool hold_back(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
@@ -143,7 +143,7 @@ static void count_unrun(struct rnl__worker *w, int result)
 		rnl__figure_add(&w->timed_out, 1);
 }
 
-/* @issued: the job's barrier has yet to learn that the job is issued. */
+/* @issued: the job's barrier must still be notified that the job is issued. */
 static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
 	struct rnl_barrier *barrier = job->barrier;
@@ -170,7 +170,7 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 		rnl__chain_push(w, then, result < 0);
 }
 
-/* Whether a job with holds waits for them.  If it does not, @result is what came of all of them. */
+/* Returns true if a job with holds waits for them.  If not, sets @result to the combined result. */
 static bool await_holds(struct rnl__worker *w, struct rnl_job *job, int *result)
 {
 	const unsigned keyed = job->flags & RNL__JOB_KEYED;
@@ -181,7 +181,7 @@ static bool await_holds(struct rnl__worker *w, struct rnl_job *job, int *result)
 	if (rnl__holds_await(w, job)) {
 		w->nr_held_back++;
 		rnl__figure_add(&w->held, 1);
-		/* It was issued: its key's next jobs go on, also at other workers after a resize. */
+		/* The job was issued: its key's next jobs start, also elsewhere after a resize. */
 		if (keyed)
 			rnl__queue_keyed_done(&w->queue, staff);
 		return true;
@@ -202,7 +202,7 @@ static void complete_job(struct rnl__worker *w, struct rnl_job *job, int result,
 		finish(w, job, result, false);
 }
 
-/* A job's last hold was released.  Its barrier has not been told that it is issued. */
+/* A job's last hold was released.  The barrier must still be notified that the job is issued. */
 static void complete_released(struct rnl__worker *w, struct rnl_job *job)
 {
 	uint64_t since = rnl__holds_over(w, job);
@@ -268,7 +268,7 @@ void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int resul
 		owed_after(w, barrier, round, issued);
 }
 
-/* ---- passed -------------------------------------------------------------- */
+/* ---- reached -------------------------------------------------------------- */
 
 static void passed(struct rnl__worker *w, struct rnl_job *job)
 {
@@ -300,13 +300,13 @@ static void log_failure(struct rnl__worker *w)
 		      rnl__figure_read(w->device->failed));
 }
 
-/* The device has failed: all jobs on the stream get -EIO, but those that failed by themselves. */
+/* The device has failed: all jobs on the stream get -EIO, except those that failed before. */
 static void complete_failed(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
 	struct rnl_job *job;
 
-	/* The stream of a failed device is at its end at once; that of a well one is waited for. */
+	/* A failed device's stream ends immediately; a healthy device's is waited for. */
 	(void)w->device->ops->wait(RNL__NEVER);
 	log_failure(w);
 	for (job = f->first; job; job = job->link)

@@ -88,7 +88,7 @@ void rnl__group_left_out(const struct rnl__copy *copy)
 	rnl__staging_leave_out(&rnl__thread.worker->staging, copy);
 }
 
-/* The jobs from @job on are marked; @ret: how that went. */
+/* Notifies the barriers of the jobs from @job on that they are issued; @ret: the mark's result. */
 static void group_tell_barriers(struct rnl_job *job, int ret)
 {
 	for (; job; job = job->link) {
@@ -121,7 +121,7 @@ void rnl__group_end(struct rnl__worker *w)
 	if (w->scratch.wanted)
 		rnl__scratch_end(&w->scratch);
 	rnl__share_attend(w, was);
-	/* The next job, or the end of the queue, marks few jobs that need no mark. */
+	/* A few jobs that need no mark are marked by the next job, or at the end of the queue. */
 	if (!group.first || (!group.mark && group.nr < RNL__MARK_EVERY))
 		return;
 	ret = rnl__inflight_mark(&w->inflight, true, false);

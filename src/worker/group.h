@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Groups: jobs that gather, and whose work is issued together.
+ * Groups: jobs with RNL_GATHER, whose work is issued together.
  *
  * DESIGN
- *	While there are jobs behind it in the queue, a job that gathers is run so that what it
- *	issues is noted: device/gather.h.  The jobs behind it join its group.  The group ends, and
- *	is issued, before anything that is not for it: a job of another kind, a callback, a look
- *	at the stream, a wait, a command.  It ends, too, when it is large, and when the queue is
- *	empty: so nobody waits by the clock, and a job that is alone is issued at once.
+ *	While more jobs are queued, a job that gathers is run with its operations recorded instead
+ *	of issued: device/gather.h.  The jobs after it join its group.  The group ends, and is
+ *	issued, before anything that is not part of it: a job of another kind, a callback, a check
+ *	of the stream, a wait, a command.  It also ends when it is large, and when the queue is
+ *	empty.  So no job waits for a timeout, and a single job is issued immediately.
  *	Jobs that are not taken yet are in the queue, and can be stolen and cancelled there.
- *	The jobs of a group are in no order, so a job ends the group before it if it has the key
- *	of a job there, or comes after a barrier, or by a chain.
+ *	The jobs of a group are not ordered.  So a job ends the group before it if it has the key
+ *	of a job there, comes after a barrier, or is in a chain.
  *	A job of a chain is in no group: whether the next one runs depends on its result, which is
  *	known when its work is issued.
- *	Barriers are told of the group's jobs when they are issued.  So a job that gathers must
- *	not wait for others: what it waits for may be behind its own group.
- *	An urgent job waits for no others, so it is in none.
- *	A group has one mark.  The scratch of its jobs lies side by side until then.
- *	A trace looks at one job after the other: there are no groups meanwhile.  A function that
- *	the guard has yet to watch, or that strays, is in none.
+ *	Barriers are notified of the group's jobs when these are issued.  So a job that gathers
+ *	must not wait for other jobs: they may come after its own group.
+ *	An urgent job is in no group, because it must not wait for other jobs.
+ *	A group has one mark.  The scratch of its jobs is allocated side by side until then.
+ *	A trace observes jobs one by one, so there are no groups while it runs.  A function that
+ *	the guard has yet to watch, or that strays, is in no group.
  */
 #ifndef RNL_GROUP_H
 #define RNL_GROUP_H
@@ -26,27 +26,27 @@
 #include "pool/worker.h"
 
 /*
- * Ends the group, unless the job, which is about to run, can be one of it.
- * Return: whether it can be one of any group.
+ * Ends the group, unless the job, which is about to run, can join it.
+ * Returns true if the job can be in a group at all.
  */
 bool rnl__group_prepare(struct rnl__worker *w, struct rnl_job *job);
 
 /*
- * The job can be one of a group, and is about to be called.
- * Return: whether it is now: then its calls are noted.
+ * Adds a job that can be in a group, and is about to be called.
+ * Returns true if the job is in a group now: then its calls are recorded.
  */
 bool rnl__group_join(struct rnl__worker *w, struct rnl_job *job);
 
-/* A job of the group has returned, and leaves something on the stream; @mark: it needs a mark. */
+/* A job of the group has returned, and leaves work on the stream; @mark: it needs a mark. */
 void rnl__group_issued(struct rnl__worker *w, struct rnl_job *job, bool mark);
 
 /* Issues the group, if there is one. */
 void rnl__group_end(struct rnl__worker *w);
 
-/* An operation of a job was issued with its group, and failed. */
+/* Reports that an operation of a job was issued with its group, and failed. */
 void rnl__group_failed(struct rnl_job *job, int error);
 
-/* A copy of a job of the group will not be issued. */
+/* Reports that a copy of a job of the group will not be issued. */
 void rnl__group_left_out(const struct rnl__copy *copy);
 
 #endif

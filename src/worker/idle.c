@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker waits: for a job, or for its stream; idle.h has the design. */
+/* A worker's waits for a job or for its stream; idle.h has the design. */
 #include "config.h"
 
 #include <sched.h>
@@ -14,16 +14,16 @@
 #include "worker/share.h"
 
 /*
- * A nap while the device works lasts an eighth of the time waited so far: it ends late by no
- * more than that.  Naps of 0.1 ms cost 4 % of a CPU, so longer ones are a sixty-fourth.
+ * A nap while the device works lasts an eighth of the time waited so far, so the worker wakes late
+ * by no more than that.  Naps of 0.1 ms cost 4 % of a CPU, so longer naps are a sixty-fourth.
  */
 #define NAP_MIN_NS 4000u
 #define NAP_MID_NS 100000u
 #define NAP_MAX_NS 1000000u
-#define YIELD_NS 50000u	/* then a worker naps until a job is put as a whole */
-#define ASK_NS 20000u		/* for this long a full stream is asked without a nap */
-#define NAP_ASK_NS 20000u	/* the shortest nap between questions: they hold up launches */
-#define CHECKS 4u		/* of the device, in a watchdog period, by a worker that waits */
+#define YIELD_NS 50000u	/* then a worker naps until the put is complete */
+#define ASK_NS 20000u		/* how long a full stream is queried without a nap */
+#define NAP_ASK_NS 20000u	/* the shortest nap between queries, which delay launches */
+#define CHECKS 4u		/* device checks per watchdog period, by a worker that waits */
 #define SPIN_IDLE_NS 20000u
 #define SPIN_IDLE_LAST_NS 5000u
 
@@ -34,14 +34,14 @@ static bool has_job(struct rnl__worker *w)
 	return w->next || rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool));
 }
 
-/* Whether there is something to do. */
+/* Returns true if there is something to do. */
 static bool idle_busy(struct rnl__worker *w)
 {
 	return has_job(w) || rnl__inflight_reached(&w->inflight) || rnl__share_victim(w) ||
 	       rnl__command_may_leave(w) || rnl__command_may_obey(w) || rnl__worker_has_returned(w);
 }
 
-/* A few times in a watchdog period: has the device failed?  A driver takes long to say so. */
+/* Checks a few times per watchdog period for a device failure, which drivers report late. */
 static void check_device(struct rnl__worker *w, uint64_t now)
 {
 	if (now - w->last_check < w->pool->watchdog_ns / CHECKS)
@@ -51,7 +51,7 @@ static void check_device(struct rnl__worker *w, uint64_t now)
 		(void)rnl__complete_reached(w, 0);
 }
 
-/* How long to sleep for the device, having waited until @now. */
+/* Returns how long to sleep for the device, if the wait has lasted until @now. */
 static uint64_t idle_nap(struct rnl__worker *w, uint64_t now)
 {
 	uint64_t waited = now - w->wait_since;
@@ -67,8 +67,8 @@ static uint64_t idle_nap(struct rnl__worker *w, uint64_t now)
 }
 
 /*
- * How long to spin with nothing on the stream: the fewer CPUs the awake workers leave, the
- * shorter.  If they leave one, a thread whose job we have just completed may need our CPU.
+ * Returns how long to spin with an empty stream: the fewer CPUs the awake workers leave free, the
+ * shorter.  If they leave one, a thread whose job has just completed may need this CPU.
  */
 static uint64_t idle_spin(struct rnl_pool *pool)
 {
@@ -83,7 +83,7 @@ static uint64_t idle_spin(struct rnl_pool *pool)
 	return pool->spin_cpus > awake ? SPIN_IDLE_LAST_NS : RNL__SPIN_CROWDED_NS;
 }
 
-/* Spins until there is something to do; false if the time is up. */
+/* Spins until there is something to do.  Returns false if the time is up. */
 static bool idle_spin_until(struct rnl__worker *w, uint64_t until)
 {
 	const uint32_t generation = rnl__pool_serving(w->pool);
@@ -101,7 +101,7 @@ static bool idle_spin_until(struct rnl__worker *w, uint64_t until)
 	return false;
 }
 
-/* A wait begins: tells those that wait for an idle worker, and spins; true if that was enough. */
+/* Begins a wait: wakes threads that wait for idle workers, and spins; true if work came. */
 static bool begin_wait(struct rnl__worker *w, uint64_t now)
 {
 	struct rnl_pool *pool = w->pool;
@@ -114,7 +114,7 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	if (w->track && !f->first)
 		rnl__track_idle(w->track, now);
 	spin_ns = f->first ? pool->spin_ns : idle_spin(pool);
-	/* A mark that only the driver tells of is not seen by a spin. */
+	/* A spin does not see a mark that only the driver reports. */
 	if (!spin_ns || rnl__inflight_silent(f))
 		return false;
 	tell = !f->first && rnl__pool_on_gpu(pool);
@@ -127,8 +127,8 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 }
 
 /*
- * There is something to do, but perhaps not yet: a thread may have half put a job, or takes one.
- * That thread may need our CPU, and a yield gives the CPU to no thread of a lower priority.
+ * Work is visible but perhaps cannot be taken yet: another thread may be in the middle of a put or
+ * a take.  That thread may need this CPU, and a yield does not help a thread of lower priority.
  */
 static void await_put(struct rnl__worker *w)
 {
@@ -156,7 +156,7 @@ void rnl__idle(struct rnl__worker *w)
 	}
 	if (f->first) {
 		check_device(w, now);
-		/* Asks the driver if no word tells; each nap is longer than the last. */
+		/* Queries the driver if no word reports the mark; naps become longer. */
 		if (rnl__complete_reached(w, rnl__inflight_silent(f)))
 			return;
 		deadline = now + idle_nap(w, now);
@@ -164,8 +164,8 @@ void rnl__idle(struct rnl__worker *w)
 	away = rnl__queue_away(&w->queue);
 	rnl__park_prepare(&w->park, !f->first && !away);
 	/*
-	 * If a resize has brought us in since we looked, we would sleep without a bit in the
-	 * idle set, and no submit would find us.  The resizer looks for sleepers after that: [staff.S1].
+	 * If a resize has brought this worker in since `away` was read, it would sleep without an
+	 * idle bit, and no submit would find it.  The resizer then wakes sleepers: [staff.S1].
 	 */
 	if (idle_busy(w) || (away && !rnl__queue_away(&w->queue))) {
 		w->woken |= rnl__park_leave(&w->park);

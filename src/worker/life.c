@@ -3,10 +3,10 @@
  * A pool's life: creating, closing, draining, destroying.
  *
  * DESIGN
- *	A worker is made when it is first started, and stays until the pool is freed: so no
- *	pointer to a worker is ever stale.
- *	A drain compares how many jobs the queues accepted with how many the workers have
- *	released.  A worker that falls idle or leaves rings, and the drain looks again.
+ *	A worker is allocated when it is first started, and stays until the pool is freed: so a
+ *	pointer to a worker is never stale.
+ *	A drain compares the number of jobs that the queues accepted with the number that the
+ *	workers have released.  A worker that becomes idle or leaves wakes the drain.
  */
 #include "config.h"
 
@@ -46,11 +46,11 @@
 #define TIME_EVERY_DEFAULT 64
 #define STAGING_DEFAULT (32u << 20)
 #define SCRATCH_DEFAULT (64u << 20)
-#define MEMORY_UNKNOWN (1u << 30) /* bytes, if the system does not say how many it has */
+#define MEMORY_UNKNOWN (1u << 30) /* bytes, if the system does not report its memory */
 /*
- * Submits until the usual worker is chosen anew.  On the host device a job may take less time
- * than the choice.  A job on a GPU takes microseconds, and unevenly loaded streams cost more
- * than the choice: there each submit chooses.
+ * Submits until a thread's usual worker is chosen anew.  On the host device a job may take less
+ * time than the choice.  On a GPU a job takes microseconds, and unevenly loaded streams cost more
+ * than the choice, so each submit chooses.
  */
 #define HOME_FOR 15
 
@@ -72,7 +72,7 @@ static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->spin_cpus = cpus;
 }
 
-/* Replaces attributes that are 0 by their defaults, but for nr_workers: share_workers(). */
+/* Replaces attributes that are 0 by their defaults, except nr_workers: share_workers(). */
 static void life_fill_in(struct rnl_pool_attr *attr)
 {
 	const uint64_t memory = rnl__devices_host_memory();
@@ -127,7 +127,7 @@ static int life_check_attr(const struct rnl_pool_attr *attr)
 	return rnl__check_ranges(&log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
-/* Reads the caller's attributes, with defaults for those that are 0 but for nr_workers. */
+/* Reads the caller's attributes, with defaults for those that are 0, except nr_workers. */
 static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *user_attr)
 {
 	int ret = rnl__copy_in(attr, sizeof(*attr), user_attr, RNL__FIRST_POOL_ATTR);
@@ -138,7 +138,7 @@ static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *use
 	return life_check_attr(attr);
 }
 
-/* Each device has a worker; and an urgent one, or none has. */
+/* Fills in nr_workers.  Checks that each device has a worker, and each or none an urgent one. */
 static int share_workers(struct rnl_pool_attr *attr, unsigned nr_devices)
 {
 	const struct rnl__log log = { attr->log, attr->log_arg };
@@ -220,7 +220,7 @@ static void init_parts(struct rnl_pool *pool)
 	rnl__worker_init(&pool->timer.self, pool, RNL__TIMER);
 }
 
-/* Makes what may fail, the workers last. */
+/* Creates the parts that may fail, the workers last. */
 static int life_make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	int ret = copy_cpus(pool, attr);
@@ -330,16 +330,16 @@ static void life_close(struct rnl_pool *pool)
 
 	rnl__tally_close(&pool->outside[RNL__CHAINED]);
 	/*
-	 * [pool.C2] full barrier: closed before the look how many workers there are; pairs with
-	 * [staff.C1]
+	 * [pool.C2] full barrier: closed before the number of workers is read;
+	 * pairs with [staff.C1]
 	 */
 	rnl__mb_after_rmw();
-	/* Also of workers that do not serve: a concurrent resize may bring them in. */
+	/* Includes workers that do not serve: a concurrent resize may bring them in. */
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
 		rnl__queue_close(&rnl__worker_at(pool, i)->queue);
 	rnl__tally_close(&pool->outside[RNL__DELAYED]);
-	/* The last one: see rnl__pool_closed(). */
+	/* Closed last: see rnl__pool_closed(). */
 	rnl__tally_close(&pool->outside[RNL__DEFERRED]);
 	rnl__timer_cancelled(pool, true);
 	rnl__pool_wake_spaces(pool);
@@ -354,7 +354,7 @@ int rnl_pool_close(struct rnl_pool *pool)
 	return ret;
 }
 
-/* A drain of a closed pool waits for the notices of its end, too. */
+/* A drain of a closed pool also waits for the notices of the pool's end. */
 static bool drained(struct rnl_pool *pool)
 {
 	return rnl__pool_all_done(pool, rnl__pool_closed(pool));
@@ -371,8 +371,8 @@ int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 		return timeout_ns ? rnl__pool_waits_for_itself(pool, "rnl_pool_drain()") : -EBUSY;
 	for (;;) {
 		/*
-		 * Workers that fall idle, submits that take back a reservation, and what leaves
-		 * the tallies change the counts, then ring: [pool.R1], [outside.L1].
+		 * Workers that become idle, submits that return a reservation, and jobs that leave
+		 * a tally change the counts, then wake: [pool.R1], [outside.L1].
 		 */
 		uint32_t listened = rnl__eventcount_prepare(&pool->drained);
 
@@ -411,14 +411,14 @@ static void note_held(void *arg, const struct rnl_job *job, unsigned worker, uin
 	held->nr++;
 }
 
-/* Waits for all jobs.  A hold that nobody releases would make that a silent wait for ever. */
+/* Waits for all jobs.  Logs a job with unreleased holds, which would make the wait endless. */
 static void await_all(struct rnl_pool *pool)
 {
 	struct held held = { 0 };
 
 	while (rnl_pool_drain(pool, (int64_t)pool->stuck_ns)) {
 		if (held.nr)
-			continue;	/* it was said */
+			continue;	/* it was logged */
 		rnl__holds_list(pool, note_held, &held);
 		if (held.nr)
 			rnl__pool_log(pool, RNL_LOG_WARNING, "rnl_pool_destroy() waits for job %p, one of "

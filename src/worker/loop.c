@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker's loop; loop.h has the design.  It is read from its end. */
+/* A worker's loop; loop.h has the design.  Read it from its end. */
 #include "config.h"
 
 #include "pool/pool.h"
@@ -13,17 +13,17 @@
 #include "worker/share.h"
 
 /*
- * With jobs queued behind: a job has its mark after RNL__MARK_NS and a function at most, and the worker
- * looks for that mark after LOOK_NS and a function.  A function that takes longer than either is
- * waited for once: so a job is told within 1 ms, or one function.
+ * While more jobs are queued, a job gets its mark after at most RNL__MARK_NS and a function, and
+ * the worker checks that mark after LOOK_NS and a function.  A function that takes longer than
+ * either is waited for once.  So a completion is reported within 1 ms, or one function.
  */
 #define LOOK_NS 400000u
 
-#define OWED_MAX 256u		/* jobs of a barrier that it has not been told of */
+#define OWED_MAX 256u		/* jobs in a deferred notification of a barrier */
 
 /* ---- taking -------------------------------------------------------------- */
 
-/* A job that is queued at an urgent worker, and goes before all other jobs here as well. */
+/* Takes a job that is queued at an urgent worker, which also precedes all other jobs here. */
 static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **from)
 {
 	struct rnl_pool *pool = w->pool;
@@ -46,7 +46,7 @@ static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **f
 	return NULL;
 }
 
-/* A job of our own queue, or an urgent one; @from: the worker in whose queue it was. */
+/* Takes a job of the worker's own queue, or an urgent one; @from: the worker whose queue had it. */
 static struct rnl_job *loop_take(struct rnl__worker *w, struct rnl__worker **from)
 {
 	struct rnl_pool *pool = w->pool;
@@ -58,7 +58,7 @@ static struct rnl_job *loop_take(struct rnl__worker *w, struct rnl__worker **fro
 	job = rnl__chain_take(w);
 	if (job)
 		return job;
-	/* An urgent job does not go behind the jobs on our stream. */
+	/* An urgent job does not go after the jobs on this stream. */
 	if (pool->nr_urgent && !w->urgent && !w->device->priorities && !w->inflight.first)
 		job = take_urgent(w, from);
 	if (job)
@@ -68,8 +68,8 @@ static struct rnl_job *loop_take(struct rnl__worker *w, struct rnl__worker **fro
 }
 
 /*
- * The next job, if it is one of the round that `owed` names; else NULL.  Before any other job
- * is taken the barrier is told, since a job after it may have to go first.
+ * Takes the next job if it is of the round that `owed` names, or returns NULL: the barrier must be
+ * notified before another job is taken, because a job after the barrier may have to go first.
  */
 static struct rnl_job *take_of_owed(struct rnl__worker *w, struct rnl__worker **from)
 {
@@ -97,9 +97,9 @@ static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
 /* ---- the loop ------------------------------------------------------------ */
 
 /*
- * Looks at the stream if the worker has not for a while: at the latest mark, which speaks for all;
- * if it is not reached, for the latest one that is, by halves.  Each question holds up all threads
- * that call the driver.
+ * Checks the stream if the worker has not for a while: first the latest mark, which covers all
+ * jobs; if it is not reached, a binary search finds the latest one that is.  Each query delays all
+ * threads that call the driver.
  */
 static void look_on_time(struct rnl__worker *w)
 {
