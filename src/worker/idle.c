@@ -101,7 +101,7 @@ static bool idle_spin_until(struct rnl__worker *w, uint64_t until)
 	return false;
 }
 
-/* Begins a wait: wakes threads that wait for idle workers, and spins; true if work came. */
+/* Begins a wait: wakes waiters for idle workers, and spins.  Returns true if work came. */
 static bool begin_wait(struct rnl__worker *w, uint64_t now)
 {
 	struct rnl_pool *pool = w->pool;

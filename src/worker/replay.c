@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs whose function issues the same each time; replay.h has the design. */
+/* Jobs whose function issues the same work each time; replay.h has the design. */
 #include "config.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void forget(struct rnl__worker *w, struct rnl__replay *r)
 	r->left = 0;
 }
 
-/* The function's place, perhaps that of the one least used; NULL: no memory. */
+/* Returns the function's entry, perhaps by reuse of the least used one; NULL: no memory. */
 static struct rnl__replay *replay_get(struct rnl__worker *w, rnl__function *fn)
 {
 	struct rnl__replays *all = &w->replays;
@@ -50,7 +50,7 @@ static struct rnl__replay *replay_get(struct rnl__worker *w, rnl__function *fn)
 	return least;
 }
 
-/* The run before a wait is forgotten: two runs have to be the same, one right after the other. */
+/* Discards the run before a wait, because the two runs that are compared must be consecutive. */
 static void wait_longer(struct rnl__worker *w, struct rnl__replay *r)
 {
 	r->wait = r->next_wait;
@@ -80,14 +80,14 @@ static void is_stable(struct rnl__replay *r)
 	r->next_wait = 0;
 }
 
-/* Remembers what else belongs to the run that was just recorded. */
+/* Records the scratch and the copied bytes of the run that was just recorded. */
 static void recorded(struct rnl__worker *w, struct rnl__replay *r, bool had_other)
 {
 	r->scratch = w->scratch.block;
 	r->moved = w->moved;
 	if (had_other)
 		wait_longer(w, r);
-	/* Scratch beside the block goes with the job; then the worker may have a larger block. */
+	/* Scratch outside the block is freed with the job; the next block may be larger. */
 	if (w->scratch.nr_extra) {
 		forget(w, r);
 		if (w->scratch.wanted > w->scratch.keep) {
@@ -133,7 +133,7 @@ static int replay_call_noted(struct rnl__worker *w, const struct rnl__guard_call
 	return ret;
 }
 
-/* The notes of two runs are the same.  False: the device makes no record of them. */
+/* Makes a record of two runs with equal notes.  Returns false if the device cannot. */
 static bool make_record(struct rnl__worker *w, struct rnl__replay *r)
 {
 	if (!r->record && ops_of(w)->record_create)
@@ -148,7 +148,7 @@ static int record_calls(struct rnl__worker *w, struct rnl__replay *r,
 	const struct rnl__notes before = r->notes;
 	int ret;
 
-	/* A first run that the guard watches may be two calls. */
+	/* A first run that the guard watches may consist of two calls. */
 	if (w->pool->guard && !rnl__guard_knows(w->pool->guard, call->fn)) {
 		wait_longer(w, r);
 		return rnl__guard_call(w, call);
@@ -222,7 +222,7 @@ static int replay(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 		w->moved = r->moved;
 		rnl__figure_add(&w->replays.nr, 1);
 	}
-	/* Of notes, some may have been issued; of a record, nothing was. */
+	/* Notes may have been issued in part; a failed record has issued nothing. */
 	if (!ret || !r->record || rnl__device_failed(w->device))
 		return ret;
 	job->device_error = 0;
@@ -233,14 +233,14 @@ static int replay(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 
 int rnl__replay_call(struct rnl__worker *w, const struct rnl__guard_call *call)
 {
-	/* The host device has no capture: it notes what a function issues in either way. */
+	/* The host device has no capture: it notes what a function issues in both cases. */
 	const bool captured = rnl__thread.job->flags & RNL__JOB_CAPTURED && ops_of(w)->record_create;
 	struct rnl__replay *r = replay_get(w, call->fn);
 
 	if (!r)
 		return rnl__guard_call(w, call);
 	r->used = ++w->replays.clock;
-	/* A run that was recorded has the addresses of the worker's scratch then. */
+	/* A recorded run contains the addresses of the worker's scratch at that time. */
 	if (r->scratch != w->scratch.block || r->captured != captured)
 		forget(w, r);
 	r->captured = captured;

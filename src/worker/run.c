@@ -57,7 +57,7 @@ static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 	return ret;
 }
 
-/* Return: the function's result, or the error of a call in it. */
+/* Returns the function's result, or the error of a call in it. */
 static int call(struct rnl__worker *w, struct rnl_job *job)
 {
 	struct rnl__device *device = w->device;
@@ -90,8 +90,8 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 }
 
 /*
- * A positive result is a value.  A function that means an error by it is mistaken, and its job
- * succeeds: so the pool says once what it is taken for.
+ * A positive result is a value.  If a function means an error by it, its job succeeds by mistake,
+ * so the pool logs once that the result is taken for a value.
  */
 static void run_log_positive(struct rnl__worker *w, struct rnl_job *job, int result)
 {
@@ -107,7 +107,7 @@ static void run_log_positive(struct rnl__worker *w, struct rnl_job *job, int res
 		      "EIO", name, result);
 }
 
-/* As call(), and notes it for health and for statistics; @now: when a timed job started. */
+/* Like call(), but also records it for health and statistics.  @now: when a timed job started. */
 static int run_call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 {
 	bool timed = job->flags & RNL__JOB_TIMED;
@@ -135,9 +135,9 @@ void rnl__run_mark_last(struct rnl__worker *w)
 }
 
 /*
- * Another job comes, so the jobs before are marked if they are many, or have waited for a while;
- * and if the stream is going to be long at the other job, or to wait for other streams there: they
- * are not to wait for that.
+ * Before the next job starts, marks the earlier jobs if there are many, if they have waited for a
+ * while, or if the next job would delay their completion, because it keeps the stream busy for
+ * long or waits for other streams.
  */
 static void mark_before(struct rnl__worker *w, struct rnl_job *job)
 {
@@ -151,7 +151,7 @@ static void mark_before(struct rnl__worker *w, struct rnl_job *job)
 		(void)rnl__complete_reached(w, 0);
 }
 
-/* An event for a large job, or for one of a barrier, which streams may join. */
+/* Records an event for a large job, or for a job of a barrier, which streams may join. */
 static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 {
 	int ret = rnl__inflight_mark(&w->inflight, true, false);
@@ -165,8 +165,8 @@ static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 }
 
 /*
- * The job has left something on the stream, or will with its group. A failing mark may complete it:
- * then it is gone.
+ * Adds a job that has left work on the stream, or will with its group.  If a mark fails, the job
+ * may be completed and gone on return.
  */
 static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 {
@@ -178,8 +178,8 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 	if (job->barrier) {
 		rnl__barrier_place(job->barrier, w->index, job->seq);
 		/*
-		 * A stream that has waited for the event would not find the staged copy yet, nor
-		 * what a hold stands for.
+		 * A stream that waited for the event would not yet find the staged copy, or what a
+		 * hold stands for.
 		 */
 		if (rnl__staging_owes(&w->staging, job->seq) || job->flags & RNL__JOB_HELD)
 			job->flags |= RNL__JOB_OWES;
@@ -200,7 +200,7 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 
 /* ---- its start ----------------------------------------------------------- */
 
-/* Why the job's function is not to be called, or 0. */
+/* Returns the reason why the job's function must not be called, or 0. */
 static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 {
 	if (rnl__device_failed(w->device))
@@ -212,7 +212,7 @@ static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 	return rnl__job_follows(job) ? rnl__barrier_follow(job) : 0;
 }
 
-/* Return: how many operations the trace has issued, which are not the job's. */
+/* Returns how many operations the trace has issued, which are not the job's. */
 static uint64_t track_begin(struct rnl__worker *w, struct rnl_job *job)
 {
 	struct rnl__inflight *f = &w->inflight;
@@ -230,8 +230,8 @@ static void track_called(struct rnl__worker *w, struct rnl_job *job, bool empty,
 }
 
 /*
- * A job's function is not called.  A job of a chain is done after the one before it, which may be on
- * the stream: then the job goes there as well, with nothing of its own.
+ * Completes a job whose function is not called.  A job of a chain must be done after the job
+ * before it, which may be on the stream: then this job goes on the stream as well, without work.
  */
 static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
 {
@@ -247,7 +247,7 @@ static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
 	issued(w, job, false);
 }
 
-/* Shows ThreadSanitizer what comes before a job: its submit, and its key's jobs on other workers. */
+/* Shows ThreadSanitizer what precedes a job: its submit, and its key's jobs on other workers. */
 static void show_order(struct rnl__worker *w, struct rnl_job *job)
 {
 	rnl__tsan_acquire(job);
@@ -290,7 +290,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		rnl__gather_end(&w->gather);
 	else if (w->scratch.wanted)
 		rnl__scratch_end(&w->scratch);
-	/* A job that came after others is not done before them, even if it issued nothing. */
+	/* A job that comes after others ends after them, even if it issued nothing. */
 	empty = stream->device->counts && stream->issued == before &&
 		!((rnl__job_follows(job) || job->flags & RNL__JOB_CHAINED) && w->inflight.first);
 	if (w->track)

@@ -45,7 +45,7 @@ static int set_affinity(struct rnl__worker *w)
 	return ret ? rnl__system_refused(&pool->log, "the attribute cpus", "sched_setaffinity", ret) : 0;
 }
 
-/* Before the thread first serves.  What an earlier thread of this worker made stays in use. */
+/* Prepares a thread that has not served.  Reuses resources of an earlier thread of the worker. */
 static int set_up(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
@@ -113,7 +113,7 @@ static void call_on_stop(struct rnl__worker *w)
 		rnl__guard_leave(w);
 }
 
-/* Serves until a command ends it; 0, or why the worker could not begin. */
+/* Serves until a command ends it.  Returns 0, or why the worker could not begin. */
 static int serve(struct rnl__worker *w)
 {
 	int ret;
@@ -141,7 +141,7 @@ static int serve(struct rnl__worker *w)
 	return 0;
 }
 
-/* The worker is away: it sleeps until there is a command. */
+/* Sleeps until there is a command; the worker is away. */
 static void await_command(struct rnl__worker *w)
 {
 	rnl__park_prepare(&w->park, false);
@@ -154,9 +154,9 @@ static void await_command(struct rnl__worker *w)
 }
 
 /*
- * Once `present` is dropped the pool may be gone.  If the device has failed, the thread stays
- * and does nothing: at a thread's end CUDA destroys the thread's stream, and may never return
- * (seen on an H200 with driver 580: a destructor waits for another thread of CUDA).
+ * Ends the thread.  Once `present` is dropped, the pool may be gone.  If the device has failed,
+ * the thread stays and does nothing: at a thread's end CUDA destroys the thread's stream, and may
+ * never return (seen on an H200 with driver 580: a destructor waits for another thread of CUDA).
  */
 static void serve_end_thread(struct rnl__worker *w)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a worker tells other threads of itself; share.h has the design. */
+/* Publishes a worker's state to other threads; share.h has the design. */
 #include "config.h"
 
 #include "pool/pool.h"
@@ -7,23 +7,23 @@
 #include "worker/share.h"
 
 /*
- * Whether a worker has one job in its queue, and is about to take it.  On a GPU a thief that got
- * a job of its own next would have two, one behind the other, and the worker none.
+ * Returns true if a worker has one job in its queue, and is about to take it.  On a GPU, a thief
+ * that also got a job of its own would have two, one after the other, and the worker none.
  */
 static bool comes_for_it(struct rnl__worker *w)
 {
-	/* A worker that becomes occupied after this look wakes us for the job. */
+	/* A worker that becomes occupied after this check wakes the thief for the job. */
 	return rnl__pool_on_gpu(w->pool) && rnl__queue_length(&w->queue) <= 1 &&
 	       rnl__worker_attends(w);
 }
 
-/* Whether workers of @w's kind may take urgent and other jobs that are queued at @other. */
+/* Returns true if workers of @w's kind may take urgent and other jobs that are queued at @other. */
 static bool serves_the_same(struct rnl__worker *w, struct rnl__worker *other)
 {
 	return w->urgent == other->urgent || (!w->urgent && !w->device->priorities);
 }
 
-/* Whether the queue of @other holds a job that a worker may take. */
+/* Returns true if the queue of @other holds a job that @w may take. */
 static bool share_may_have(struct rnl__worker *w, struct rnl__worker *other)
 {
 	return rnl__queue_stealable(&other->queue, rnl__worker_takes_placed(w, other)) &&
@@ -31,9 +31,10 @@ static bool share_may_have(struct rnl__worker *w, struct rnl__worker *other)
 }
 
 /*
- * The next of the first @nr workers, from @i on, where a thief has to look.  Of more than 64 it passes over
- * those that sleep idle: a worker sets its bit with an empty queue, and a thread that puts a job there
- * clears it and wakes the worker.  The full barriers of share.h cover an old bit as they cover the queue.
+ * Returns the next of the first @nr workers, from @i on, that a thief must check.  If there are
+ * more than 64, skips those that sleep idle: a worker sets its idle bit with an empty queue, and a
+ * thread that puts a job there clears it and wakes the worker.  The barriers of share.h cover an
+ * old bit like the queue.
  */
 static unsigned share_next(struct rnl_pool *pool, unsigned i, unsigned nr)
 {
@@ -51,7 +52,7 @@ static unsigned share_next(struct rnl_pool *pool, unsigned i, unsigned nr)
 	return nr;
 }
 
-/* Whether another worker has a job that is not placed. */
+/* Returns true if another worker has a job that is not placed. */
 static bool others_have(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
@@ -67,16 +68,16 @@ static bool others_have(struct rnl__worker *w)
 	return false;
 }
 
-/* Whether a worker with an empty stream, asleep or awake, is about to look for jobs. */
+/* Returns true if a worker with an empty stream, asleep or awake, is about to look for jobs. */
 static bool share_idles(struct rnl__worker *w)
 {
-	/* relaxed: a worker that is told to leave may steal nothing; this one looks again soon */
+	/* relaxed: a worker that must leave may steal nothing; the caller checks again soon */
 	return !atomic_load_explicit(&w->commands, memory_order_relaxed) &&
 	       rnl__worker_attends(w) && !rnl__queue_length(&w->queue) &&
 	       !rnl__queue_away(&w->queue);
 }
 
-/* Whether another worker, which may take the same jobs, has nothing to do. */
+/* Returns true if another worker, which may take the same jobs, has nothing to do. */
 static bool share_one_idles(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
@@ -91,7 +92,7 @@ static bool share_one_idles(struct rnl__worker *w)
 	return false;
 }
 
-/* The first of workers [from, to) to steal from, or NULL. */
+/* Returns the first of workers [from, to) to steal from, or NULL. */
 static struct rnl__worker *share_victim_in(struct rnl__worker *w, unsigned from, unsigned to)
 {
 	struct rnl_pool *pool = w->pool;
@@ -126,7 +127,7 @@ bool rnl__share_leave(struct rnl__worker *w)
 	       !rnl__queue_holds_keyed(&w->queue, rnl__pool_serving(w->pool)) && share_one_idles(w);
 }
 
-/* Wakes a worker of one idle set, or else of the other one. */
+/* Wakes a worker of @idle_set, or if there is none, of @also. */
 static void wake_one(struct rnl__idle_set *idle_set, struct rnl__idle_set *also,
 		     const uint64_t *among)
 {
@@ -135,8 +136,8 @@ static void wake_one(struct rnl__idle_set *idle_set, struct rnl__idle_set *also,
 }
 
 /*
- * In a pool of several devices a worker that is woken for an open job does not take placed ones of
- * another device: so these have a wake of their own, for each device.
+ * In a pool of several devices, a worker that is woken for an open job does not take jobs that are
+ * placed on another device.  So each device with placed jobs gets a wake of its own.
  */
 static void wake_for_placed(struct rnl__worker *w, struct rnl__idle_set *idle_set,
 			    struct rnl__idle_set *also, bool woken)
@@ -158,9 +159,9 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__idle_set *idle_se
 }
 
 /*
- * The thread that put a job on our queue woke us, or saw that we attend, and left the other
- * workers asleep: a sleeping worker can have the job.  A thread that woke us did so for a job
- * in any queue: if it was not the job that we took, another worker has to come for it.
+ * The thread that put a job on this queue either woke this worker, or saw that it attends, and
+ * left the other workers asleep: one of them can have the job.  A wake may be for a job in any
+ * queue: if this worker took another job than that, it wakes another worker for it.
  */
 void rnl__share_queue(struct rnl__worker *w)
 {
@@ -184,7 +185,7 @@ bool rnl__share_occupy(struct rnl__worker *w)
 	bool was = rnl__own_read(&w->occupied);
 
 	rnl__share_occupied(w);
-	/* [run.O2] full barrier: as [job.P1] for [run.O1]; pairs with [queue.E1] */
+	/* [run.O2] full barrier: for [run.O1], like [job.P1]; pairs with [queue.E1] */
 	rnl__full_barrier();
 	rnl__share_queue(w);
 	return was;

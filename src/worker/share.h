@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a worker tells other threads of itself, and which threads it wakes.
+ * A worker's state as other threads see it, and which threads the worker wakes.
  *
  * DESIGN
- *	A worker is occupied while it runs a function, a callback or a copy: it does not look
- *	at its queue.  Others may steal the jobs there, and a submit that finds the worker
- *	occupied wakes an idle worker.  A worker that sleeps is not occupied: a job wakes it.
- *	A worker says that it is occupied, then looks at its queue.  A submit puts its job
- *	there, then looks whether the worker is occupied.  A full barrier stands between the
- *	two steps on both sides, so at least one side sees the other.
- *	A wake-up is for a job in any queue.  A worker that was woken and took another job
- *	passes the wake-up on.
+ *	A worker is occupied while it runs a function, a callback or a copy: it does not check its
+ *	queue.  Other workers may steal the jobs there, and a submit that finds the worker occupied
+ *	wakes an idle worker.  A worker that sleeps is not occupied: a job wakes it.
+ *	A worker marks itself occupied, then checks its queue.  A submit puts its job there, then
+ *	checks whether the worker is occupied.  A full barrier separates the two steps on both
+ *	sides, so at least one side sees the other.
+ *	A wake-up is for a job in any queue.  A worker that was woken and took another job passes
+ *	the wake-up on.
  *	All functions here run on the worker's own thread.
  */
 #ifndef RNL_SHARE_H
@@ -21,28 +21,28 @@
 #include "pool/pool.h"
 #include "sys/clock.h"
 
-/* Says that the worker is occupied.  A full barrier and rnl__share_queue() have to follow. */
+/* Marks the worker occupied.  A full barrier and rnl__share_queue() must follow. */
 static inline void rnl__share_occupied(struct rnl__worker *w)
 {
 	/*
-	 * [run.O1] relaxed: a full barrier follows, then the worker looks at its queue.  A
-	 * submit looks at this word after [queue.E1]: one of the two sees the other.
+	 * [run.O1] relaxed: a full barrier follows, then the worker checks its queue.  A submit
+	 * reads this word after [queue.E1]: one of the two sees the other.
 	 */
 	atomic_store_explicit(&w->occupied, true, memory_order_relaxed);
 }
 
 /*
- * The same, with the full barrier and rnl__share_queue().
- * Return: whether the worker was occupied before; rnl__share_attend() takes it.
+ * Like rnl__share_occupied(), but includes the full barrier and rnl__share_queue().
+ * Returns whether the worker was occupied before, an argument for rnl__share_attend().
  */
 bool rnl__share_occupy(struct rnl__worker *w);
 
-/* The worker comes to look at its queue again, unless it @was_occupied before. */
+/* Marks the worker as about to check its queue, unless it @was_occupied before. */
 static inline void rnl__share_attend(struct rnl__worker *w, bool was_occupied)
 {
 	/*
-	 * [run.O3] release: the jobs that the worker has put on its stream are counted
-	 * before; pairs with [worker.O4].
+	 * [run.O3] release: the jobs that the worker has put on its stream are counted before;
+	 * pairs with [worker.O4].
 	 */
 	atomic_store_explicit(&w->occupied, was_occupied, memory_order_release);
 }
@@ -51,8 +51,8 @@ static inline void rnl__share_attend(struct rnl__worker *w, bool was_occupied)
 void rnl__share_queue(struct rnl__worker *w);
 
 /*
- * Whether the pool counts the worker.  One that it does not count yet takes no job from others:
- * should the resize fail, its figures would be lost.
+ * Returns true if the pool counts the worker.  A worker that is not counted yet takes no job from
+ * others: if the resize failed, its figures would be lost.
  */
 static inline bool rnl__share_counted(struct rnl__worker *w)
 {
@@ -60,22 +60,22 @@ static inline bool rnl__share_counted(struct rnl__worker *w)
 }
 
 /*
- * A worker to steal from, or NULL.  If our stream is empty, any worker; else only one that has
- * more jobs queued than we have in flight: a job that waits until its own worker has woken
- * runs beside our jobs there, and would run behind them here.  A job that another worker could have
- * at once does not go behind a long one.
+ * Returns a worker to steal from, or NULL.  If the thief's stream is empty, any worker; else only
+ * one that has more jobs queued than the thief has in flight: a job that waits until its own
+ * worker has woken runs concurrently with the thief's jobs, but would run after them here.  A job
+ * that another worker could start immediately is not stolen to go after a long one.
  */
 struct rnl__worker *rnl__share_victim(struct rnl__worker *w);
 
 /*
- * Whether the worker leaves the jobs of its queue to others: each of them may take these, and one of
- * them has nothing to do.
+ * Returns true if the worker leaves the jobs of its queue to others: other workers may take each
+ * of them, and one has nothing to do.
  */
 bool rnl__share_leave(struct rnl__worker *w);
 
 /*
- * A job was taken off the queue of @from: tells those that wait for space there, and shares
- * the worker's queue.  A full barrier stands between the taking and this call.
+ * Called when a job was taken off the queue of @from: wakes threads that wait for space there, and
+ * shares the worker's queue.  A full barrier must separate the take and this call.
  */
 static inline void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *from)
 {
@@ -83,14 +83,14 @@ static inline void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *f
 
 	rnl__worker_made_space(from);
 	if (from != w)
-		/* The other worker may be about to leave, and have seen the job counted. */
+		/* The other worker may be about to leave, and may have seen the job counted. */
 		(void)rnl__park_wake(&from->park);
 	if (w->woken || rnl__idle_set_any(&pool->idle_set) ||
 	    rnl__idle_set_any(&pool->urgent_idle_set))
 		rnl__share_queue(w);
 }
 
-/* Notes whose function or callback runs on the worker, for its health; @job NULL: none. */
+/* Records the job whose function or callback runs on the worker, for health; @job NULL: none. */
 static inline void rnl__share_running(struct rnl__worker *w, struct rnl_job *job)
 {
 	if (job)

@@ -33,7 +33,7 @@ static int start_thread(struct rnl__worker *w)
 {
 	int ret;
 
-	/* The thread could not attach itself, and would stay, as all threads of a failed device. */
+	/* The thread could not attach itself, and would not end: see serve_end_thread(). */
 	if (rnl__device_failed(w->device))
 		return -EIO;
 	rnl__latch_add(&w->present, 1);
@@ -45,7 +45,7 @@ static int start_thread(struct rnl__worker *w)
 	return ret;
 }
 
-/* Waits until the thread has ended, or touches nothing any more. */
+/* Waits until the thread has ended, or accesses nothing any more. */
 static void await_end(struct rnl__worker *w)
 {
 	rnl__latch_wait(&w->present, 0, RNL__NEVER);
@@ -61,11 +61,11 @@ static void end_thread(struct rnl__worker *w)
 {
 	rnl__worker_command(w, RNL__END);
 	await_end(w);
-	/* relaxed: the thread looks no more, and the next one is not to see the command */
+	/* relaxed: the thread no longer reads it, and the next thread must not see the command */
 	atomic_store_explicit(&w->commands, 0, memory_order_relaxed);
 }
 
-/* Has workers [from, to) cease to serve; their jobs are done on return. */
+/* Makes workers [from, to) cease to serve.  Their jobs are done on return. */
 static void send_away(struct rnl_pool *pool, unsigned from, unsigned to)
 {
 	for (unsigned i = from; i < to; i++) {
@@ -88,7 +88,7 @@ static void warn_of_connections(struct rnl_pool *pool)
 			      nr_workers, connections);
 }
 
-/* Makes the workers up to @to that there are not yet. */
+/* Allocates the missing workers below @to. */
 static int make_workers(struct rnl_pool *pool, unsigned to)
 {
 	for (; pool->nr_made < to; pool->nr_made++) {
@@ -104,21 +104,21 @@ static int make_workers(struct rnl_pool *pool, unsigned to)
 	return 0;
 }
 
-/* The pool counts workers [from, to) from now on. */
+/* Makes the pool count workers [from, to). */
 static void count_workers(struct rnl_pool *pool, unsigned from, unsigned to)
 {
-	/* [pool.N2] release: their streams exist; pairs with [pool.N1] */
+	/* [pool.N2] release: the workers' streams exist; pairs with [pool.N1] */
 	atomic_store_explicit(&pool->nr_workers, to, memory_order_release);
 	/*
-	 * [staff.C1] full barrier: they are counted before the look whether the pool is closed: a
-	 * close that does not see them is seen here; pairs with [pool.C2]
+	 * [staff.C1] full barrier: the workers are counted before the check whether the pool is
+	 * closed: a close that does not see them is seen here; pairs with [pool.C2]
 	 */
 	rnl__full_barrier();
 	for (unsigned i = from; i < to && rnl__tally_closed(&pool->outside[RNL__CHAINED]); i++)
 		rnl__queue_close(&rnl__worker_at(pool, i)->queue);
 }
 
-/* Has workers [from, to) serve.  0, or why one of them cannot: then none of them serves. */
+/* Makes workers [from, to) serve.  Returns 0, or the error of one that cannot: then none serves. */
 static int bring_in(struct rnl_pool *pool, unsigned from, unsigned to)
 {
 	int ret = make_workers(pool, to);
@@ -193,18 +193,18 @@ static void bound_queues(struct rnl_pool *pool, unsigned nr)
 
 static void staff_publish(struct rnl_pool *pool, struct rnl__staff staff)
 {
-	/* [pool.T2] release: its workers serve; pairs with [pool.T1] */
+	/* [pool.T2] release: the staff's workers serve; pairs with [pool.T1] */
 	atomic_store_explicit(&pool->staff, (uint64_t)staff.generation << 32 | staff.nr,
 			      memory_order_release);
 }
 
-/* Has the workers take from the keyed lanes of this generation. */
+/* Makes the workers take from the keyed lanes of this generation. */
 static void serve_generation(struct rnl_pool *pool, struct rnl__staff staff)
 {
 	rnl__tsan_release(&pool->serving);
 	/* [pool.T4] release: all earlier keyed jobs are done; pairs with [pool.T3] */
 	atomic_store_explicit(&pool->serving, staff.generation, memory_order_release);
-	/* [staff.S1] full barrier: the lane is open before the look; pairs with [park.S1] */
+	/* [staff.S1] full barrier: the lane is open before the check; pairs with [park.S1] */
 	rnl__full_barrier();
 	for (unsigned i = 0; i < pool->nr_urgent + staff.nr; i++)
 		(void)rnl__park_wake(&rnl__worker_at(pool, i)->park);
@@ -228,8 +228,8 @@ int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
 }
 
 /*
- * Changes the staff.  The workers that are new in it serve already; those that are no longer in
- * it serve until their jobs are done.
+ * Changes the staff.  Its new workers serve already; workers that are no longer in it serve until
+ * their jobs are done.
  */
 static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned nr)
 {
@@ -251,7 +251,7 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 		rnl__queue_shut_lane(&rnl__worker_at(pool, i)->queue, old.generation);
 	/* Other workers may have space now. */
 	rnl__pool_wake_spaces(pool);
-	/* The new workers are asleep, and no submit has seen them idle yet. */
+	/* The new workers sleep, and no submit has seen them idle yet. */
 	for (unsigned i = first + old.nr; i < first + nr; i++)
 		(void)rnl__park_wake(&rnl__worker_at(pool, i)->park);
 	for (unsigned i = first; i < first + old.nr; i++) {

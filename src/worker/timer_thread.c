@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The timer thread's thread; pool/timer.h has the design.  It is read from its end. */
+/* The timer thread; pool/timer.h has the design.  Read it from its end. */
 #include "config.h"
 
 #include <errno.h>
@@ -20,18 +20,18 @@
 #include "worker/timer_thread.h"
 #include "worker/share.h"
 
-#define REST_NS 500000u		/* between two looks, so that several cancels are one look */
-#define REST_TIMES 8		/* as long as a scan took, ... */
-#define REST_MAX_NS 2000000u	/* ... and no longer: a job is told within some ms */
+#define REST_NS 500000u		/* between two scans, so that several cancels share one */
+#define REST_TIMES 8		/* the rest is this many times as long as the scan, ... */
+#define REST_MAX_NS 2000000u	/* ... but no longer: completions are due within some ms */
 
-/* What the thread has between two looks. */
+/* The state that the thread keeps between two scans. */
 struct timer_thread {
 	struct rnl_pool *pool;
 	struct rnl__timer_break brk;
-	uint32_t cancels, outside, cancels_of_all;	/* that it has seen to */
-	bool queued_cancelled;		/* it has queued jobs itself that are to be found now */
-	uint64_t rests_until;		/* it scans through no queue before */
-	uint64_t outside_rests_until;	/* ... nor through all delayed jobs and notices */
+	uint32_t cancels, outside, cancels_of_all;	/* that it has processed */
+	bool queued_cancelled;		/* it has queued jobs that a scan must find now */
+	uint64_t rests_until;		/* it scans no queue before */
+	uint64_t outside_rests_until;	/* ... nor all delayed jobs and notices */
 };
 
 /* ---- a queue ------------------------------------------------------------- */
@@ -39,10 +39,10 @@ struct timer_thread {
 struct search {
 	struct rnl__scan scan;
 	uint64_t now;
-	uint64_t due;			/* the earliest time of the jobs that stay */
+	uint64_t due;			/* the earliest deadline of the jobs that stay */
 };
 
-/* Whether the job cannot wait for a worker. */
+/* Returns true if the job must be taken off its queue: it was cancelled or has expired. */
 static bool pick(struct rnl__scan *scan, const struct rnl_job *job)
 {
 	struct search *search = rnl_container_of(scan, struct search, scan);
@@ -64,28 +64,28 @@ static void timer_complete(struct rnl__worker *self, struct rnl__worker *from, s
 	bool late = rnl__job_start(job) && !rnl__job_cancelled_with_all(job);
 
 	rnl__worker_made_space(from);
-	/* The lane is not ours: it is told below. */
+	/* The lane belongs to @from, and is notified below. */
 	job->flags &= ~RNL__JOB_KEYED;
 	rnl__complete_unrun(self, job, late ? -ETIMEDOUT : -ECANCELED);
 	if (keyed)
 		rnl__queue_keyed_removed(&from->queue, staff);
-	/* The jobs of its chain were cancelled with it. */
+	/* The rest of the job's chain was cancelled with it. */
 	while ((job = rnl__chain_take(self)) != NULL) {
 		(void)rnl__job_start(job);
 		rnl__complete_unrun(self, job, -ECANCELED);
 	}
 }
 
-/* Jobs of the worker's queue were completed without it. */
+/* Wakes those concerned after jobs of a worker's queue were completed without the worker. */
 static void timer_notify(struct rnl_pool *pool, struct rnl__worker *from)
 {
 	rnl__owed_tell(&pool->timer.self);
 	rnl__pool_wake_counts(pool);
-	/* It may wait to leave, or to hand over. */
+	/* The worker may wait to leave, or to migrate its keyed lane. */
 	(void)rnl__park_wake(&from->park);
 }
 
-/* Completes the jobs of a queue that cannot wait. */
+/* Completes the jobs of a queue that were cancelled or have expired. */
 static void search_queue(struct rnl__worker *from, uint64_t now)
 {
 	struct rnl_pool *pool = from->pool;
@@ -110,7 +110,7 @@ static void search_queue(struct rnl__worker *from, uint64_t now)
 
 /* ---- all of them --------------------------------------------------------- */
 
-/* When there is a queue to search. */
+/* Returns when a queue must be searched. */
 static uint64_t search_time(struct timer_thread *t)
 {
 	struct rnl_pool *pool = t->pool;
@@ -126,7 +126,7 @@ static uint64_t search_time(struct timer_thread *t)
 	return due == RNL__NEVER ? due : rnl__larger(due, t->rests_until);
 }
 
-/* The end of the rest after work that began at @began. */
+/* Returns the end of the rest after work that began at @began. */
 static uint64_t timer_rest_from(uint64_t began)
 {
 	uint64_t now = rnl__now(), took = REST_TIMES * (now - began);
@@ -134,7 +134,7 @@ static uint64_t timer_rest_from(uint64_t began)
 	return now + rnl__smaller(rnl__larger(REST_NS, took), REST_MAX_NS);
 }
 
-/* Searches the queues, and all of them if a job was cancelled anywhere. */
+/* Searches the queues that are due, or all of them if a job was cancelled anywhere. */
 static void search(struct timer_thread *t)
 {
 	struct rnl_pool *pool = t->pool;
@@ -155,7 +155,7 @@ static void search(struct timer_thread *t)
 	t->rests_until = timer_rest_from(began);
 }
 
-/* Between pieces of other work. */
+/* Searches the queues, if it is time, between pieces of other work. */
 static void timer_look(struct rnl__timer_break *brk)
 {
 	struct timer_thread *t = rnl_container_of(brk, struct timer_thread, brk);
@@ -166,7 +166,7 @@ static void timer_look(struct rnl__timer_break *brk)
 
 /* ---- jobs outside of the queues ------------------------------------------ */
 
-/* When there is something to do for delayed jobs, notices or holds. */
+/* Returns when there is something to do for delayed jobs, notices or holds. */
 static uint64_t timer_outside_time(struct timer_thread *t)
 {
 	struct rnl_pool *pool = t->pool;
@@ -180,12 +180,12 @@ static uint64_t timer_outside_time(struct timer_thread *t)
 	return due;
 }
 
-/* Queues delayed jobs and notices that were cancelled, and ends holds that are late. */
+/* Queues delayed jobs and notices that were cancelled, and ends holds that have expired. */
 static void timer_end_outside(struct timer_thread *t)
 {
 	struct rnl_pool *pool = t->pool;
 	uint32_t outside = rnl__timer_outside(pool);
-	uint32_t all = rnl__peek(&pool->cancels);	/* counted before `outside` was */
+	uint32_t all = rnl__peek(&pool->cancels);	/* counted before `outside` */
 	uint64_t began = rnl__now();
 
 	if (outside != t->outside) {
@@ -215,7 +215,7 @@ static bool ends(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->timer.ends, memory_order_acquire);
 }
 
-/* Barriers that no worker could tell of are over. */
+/* Completes the notices of barriers that no worker could complete. */
 static void timer_notify_barriers(struct rnl_pool *pool)
 {
 	rnl__complete_returned(&pool->timer.self);
@@ -223,8 +223,8 @@ static void timer_notify_barriers(struct rnl_pool *pool)
 }
 
 /*
- * The timer thread was woken for nothing that is due: other submits may follow at once.  A cancel ends the
- * rest, unless the timer thread may not search yet.
+ * Rests after a wake for nothing that is due, because other submits may follow immediately.  A
+ * cancel ends the rest, unless the timer thread may not search yet.
  */
 static void rest(struct timer_thread *t)
 {
@@ -295,7 +295,7 @@ void rnl__timer_end(struct rnl_pool *pool)
 
 	if (!timer->started)
 		return;
-	/* [timer.E1] release: what used the pool is over; pairs with [timer.E2] */
+	/* [timer.E1] release: all use of the pool is over; pairs with [timer.E2] */
 	atomic_store_explicit(&timer->ends, true, memory_order_release);
 	rnl__timer_wake(pool);
 	pthread_join(timer->thread, NULL);

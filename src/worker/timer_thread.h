@@ -4,10 +4,10 @@
 
 #include <runnel.h>
 
-/* Starts the timer thread's thread: 0, or the error of pthread_create(). */
+/* Starts the timer thread.  Returns 0, or the error of pthread_create(). */
 int rnl__timer_start(struct rnl_pool *pool);
 
-/* Ends it; there may be none. */
+/* Ends the timer thread, if it was started. */
 void rnl__timer_end(struct rnl_pool *pool);
 
 #endif
