@@ -135,7 +135,7 @@ static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__work
 	return ret;
 }
 
-/* Prefetches the data of several workers at a time, because other CPUs have written it. */
+/* Joins all workers with jobs of the barrier.  Prefetches for several what other CPUs wrote. */
 static int join_streams(struct rnl_barrier *b)
 {
 	struct rnl__worker *own = rnl__pool_worker(b->pool) ? rnl__thread.worker : NULL;

@@ -6,13 +6,13 @@
  *	A barrier counts its jobs until they are issued, and until they are done.  A job is issued
  *	when an event is recorded after it on its stream.  From then on other streams can wait for
  *	that event.
- *	`places` has the sequence of the barrier's last job on each of the first workers, in short
- *	form.  For other workers a bit is set, and a join searches the worker's stream for the job:
- *	rnl__inflight_last_of().  So a join waits for at most one event per worker, and only for
- *	workers that have jobs of the barrier.
+ *	`places` has, for the first workers, the sequence (its low bits) of the barrier's last job
+ *	there.  For other workers a bit is set, and a join searches the worker's stream for the
+ *	job: rnl__inflight_last_of().  So a join waits for at most one event per worker, and only
+ *	for workers that have jobs of the barrier.
  *	A job after the barrier waits for a round of the barrier: rounds.h.  The job is deferred
- *	until the round is issued.  Its worker holds it back until the round has ended, whatever
- *	its result: so its end implies that the jobs before it are done.
+ *	until the round is issued.  Its worker holds the job back until the round has ended, even
+ *	if the job failed.  So when the job is done, the jobs before it are done.
  *
  *	A submit takes the snapshot of `after` before it counts the job in its own barrier.
  */

@@ -197,7 +197,7 @@ int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max, int64_t 
 	return ret;
 }
 
-/* ---- creating, destroying, settings --------------------------------------- */
+/* ---- creating, destroying, settings -------------------------------------- */
 
 int rnl_cq_create(struct rnl_cq **cqp)
 {

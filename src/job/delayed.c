@@ -26,7 +26,7 @@ void rnl__delayed_init(struct rnl_pool *pool)
 	};
 }
 
-/* ---- notices: a list by `next` and `before`; `before` of the first is not NULL --- */
+/* ---- notices: a list by `next` and `before`; `before` of the first is not NULL  */
 
 /* Puts a notice on the list. */
 static void delayed_note(struct rnl_pool *pool, struct rnl_job *job)
@@ -41,7 +41,7 @@ static void delayed_note(struct rnl_pool *pool, struct rnl_job *job)
 	if (job->flags & RNL__JOB_LAST)
 		return;
 	rnl__figure_add(&pool->nr_for_space, 1u);
-	/* A notice that is due already does not overtake jobs: it may submit itself again. */
+	/* A notice that is due already overtakes no jobs: it may submit itself each time. */
 	if (!rnl__pool_has_room(pool))
 		job->flags |= RNL__JOB_FIRST;
 }
@@ -63,7 +63,7 @@ static void delayed_unnote(struct rnl_pool *pool, struct rnl_job *job)
 
 /*
  * Returns true if a notice on the list waits for space, and there is space.  Only workers that
- * become idle wake the timer thread for that.  Takes do not: it checks each millisecond.
+ * become idle wake the timer thread for that, not takes: it also checks each millisecond.
  */
 static bool delayed_has_space(struct rnl_pool *pool)
 {

@@ -164,7 +164,7 @@ static inline void rnl__job_accepted(struct rnl_job *job, uint8_t phase)
 /* Records, for a submit, the count of cancels of all jobs. */
 static inline void rnl__job_note_cancels(struct rnl_job *job, struct rnl_pool *pool)
 {
-	/* relaxed: as below */
+	/* relaxed: see rnl__job_cancelled_with_all() */
 	job->cancels = atomic_load_explicit(&pool->cancels, memory_order_relaxed);
 }
 

@@ -393,8 +393,8 @@ int rnl__rounds_seal(struct rnl_barrier *b, struct rnl__let_go *out)
 
 /*
  * Counts a job of the calling thread, in the sealed round or in the open one, so that the round
- * and the barrier stay until it is dropped.  Returns false if all jobs are done: the barrier may
- * be gone.  @slot, @nr_issued: arguments for the drop.
+ * and the barrier stay until it is dropped.  Returns false if all jobs are done, and no other
+ * thread accesses the barrier any more.  @slot, @nr_issued: arguments for the drop.
  */
 static bool keep(struct rnl_barrier *b, unsigned *slot, uint32_t *nr_issued)
 {

@@ -36,9 +36,9 @@ static inline int rnl__submit_answer(struct rnl_pool *pool, int ret)
 }
 
 /*
- * Submits a job of a map or a batch that was accepted before, and that keeps a drain waiting
- * (pool/outside.h).  The job is accepted even if the pool is full or closed.  @home: the index of
- * the worker that gets the job, modulo the number of serving workers.  Returns 0 or -EIO.
+ * Submits a job of a map or a batch.  The map or batch was accepted before, and drains wait for it
+ * (pool/outside.h), so the job is accepted even if the pool is full or closed.  @home: the worker
+ * that gets the job, modulo the number of serving workers.  Returns 0 or -EIO.
  */
 int rnl__submit_internal(struct rnl_pool *pool, struct rnl_job *job, unsigned home);
 

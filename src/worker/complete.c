@@ -57,7 +57,7 @@ static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
 		call_on_done(w, job, on_done);
 }
 
-/* ---- deferred notifications of a barrier ---------------------------------- */
+/* ---- deferred notifications of a barrier --------------------------------- */
 
 /* Counts jobs as released: the worker no longer accesses them or their barrier. */
 static void count_released(struct rnl__worker *w, uint32_t nr)
@@ -85,7 +85,7 @@ void rnl__owed_tell(struct rnl__worker *w)
  * Records a job's result in its barrier, before the job is handed over.  If the job has a
  * callback, which may take long, notifies the barrier of issued jobs: jobs after it need not wait
  * for that.
- * @issued: the barrier must still be notified that the job is issued.  Returns the new value.
+ * @issued: the barrier must still learn that the job is issued.  Returns true if it still must.
  */
 static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
@@ -268,7 +268,7 @@ void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int resul
 		owed_after(w, barrier, round, issued);
 }
 
-/* ---- reached -------------------------------------------------------------- */
+/* ---- reached ------------------------------------------------------------- */
 
 static void passed(struct rnl__worker *w, struct rnl_job *job)
 {

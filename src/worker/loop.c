@@ -23,7 +23,7 @@
 
 /* ---- taking -------------------------------------------------------------- */
 
-/* Takes a job that is queued at an urgent worker, which also precedes all other jobs here. */
+/* Takes a job that is queued at an urgent worker.  It precedes all other jobs here, too. */
 static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **from)
 {
 	struct rnl_pool *pool = w->pool;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Publishes a worker's state to other threads; share.h has the design. */
+/* A worker's state for other threads, and wake-ups by the worker; share.h has the design. */
 #include "config.h"
 
 #include "pool/pool.h"
@@ -31,10 +31,9 @@ static bool share_may_have(struct rnl__worker *w, struct rnl__worker *other)
 }
 
 /*
- * Returns the next of the first @nr workers, from @i on, that a thief must check.  If there are
- * more than 64, skips those that sleep idle: a worker sets its idle bit with an empty queue, and a
- * thread that puts a job there clears it and wakes the worker.  The barriers of share.h cover an
- * old bit like the queue.
+ * Returns the next of the first @nr workers, from @i on, that a thief must check.  With over 64
+ * workers, skips idle sleepers: a worker sets its idle bit with an empty queue, and a thread that
+ * puts a job there clears the bit and wakes it.  The full barriers of share.h cover old bits, too.
  */
 static unsigned share_next(struct rnl_pool *pool, unsigned i, unsigned nr)
 {
@@ -161,7 +160,7 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__idle_set *idle_se
 /*
  * The thread that put a job on this queue either woke this worker, or saw that it attends, and
  * left the other workers asleep: one of them can have the job.  A wake may be for a job in any
- * queue: if this worker took another job than that, it wakes another worker for it.
+ * queue: if this worker took another job, it must wake another worker.
  */
 void rnl__share_queue(struct rnl__worker *w)
 {
