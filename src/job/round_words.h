@@ -120,8 +120,8 @@ static inline bool exchange_waiting(struct rnl_barrier *b, unsigned slot, uint64
 {
 	/*
 	 * [rounds.W1] acq_rel: the thread that takes the list sees its jobs, and a thread that
-	 * finds the round issued or ended sees what its jobs did; pairs with [rounds.W1],
-	 * [rounds.W2].
+	 * finds the round issued or ended sees what its jobs did;
+	 * pairs with [rounds.W1], [rounds.W2].
 	 */
 	return atomic_compare_exchange_weak_explicit(waiting_of(b, slot), waiting, now,
 						     memory_order_acq_rel, memory_order_acquire);
