@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is constant: version, error texts, and the reading of sized structs. */
+/* Constants: the version, error texts, and reading and writing structs that grow. */
 #include "config.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ uint32_t rnl_version(void)
 	return RNL_VERSION_MAJOR << 16 | RNL_VERSION_MINOR << 8 | RNL_VERSION_PATCH;
 }
 
-/* The system's text of an errno; NULL: the number is none. */
+/* Returns the system's text for an errno, or NULL if the number is not an errno. */
 static const char *system_text(int err)
 {
 #if HAVE_STRERRORDESC_NP
@@ -44,7 +44,7 @@ static const char *system_text(int err)
 
 	return text == unknown ? NULL : text;
 #else
-	/* musl's is one constant text for all that are none; POSIX has no errno near INT_MAX. */
+	/* musl has one text for all numbers that are not an errno, and INT_MAX is not one. */
 	const char *text = strerror(err);
 
 	return !strcmp(text, strerror(INT_MAX)) ? NULL : text;
@@ -73,7 +73,7 @@ const char *rnl_strerror(int err)
 	case -E2BIG:		return "the program is newer than the library";
 	case -EOWNERDEAD:	return "belongs to the parent of this forked process";
 	}
-	/* A job's own errno; a number that is no errno has no text. */
+	/* A job may return any errno; a number that is not an errno has no text. */
 	text = err == INT_MIN ? NULL : system_text(err < 0 ? -err : err);
 	return text ? text : "no known error";
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Structs that grow: how the struct of an older or newer program is read and written.  Its first
- * field, a uint32_t, is the size that the caller compiled.
+ * Structs that grow: reads and writes the struct of an older or newer program.  The first field of
+ * such a struct, a uint32_t, is the size that the caller compiled.
  */
 #ifndef RNL_ABI_H
 #define RNL_ABI_H
@@ -21,23 +21,23 @@ enum {
 	RNL__FIRST_TRACE_ATTR	= 24,
 };
 
-/* No struct comes near this: a larger size was never set. */
+/* No struct is nearly this large: a larger size field was never initialised. */
 #define RNL__STRUCT_MAX 4096
 
 /*
- * Reads a caller's struct of any size, @min (the first release's) or more, as the kernel's
- * copy_struct_from_user() does: fields that the caller does not know are 0.  NULL reads as all 0.
- * 0; -EINVAL too short, or far too long; -E2BIG fields are set that this library does not know.
+ * Reads a caller's struct of @min bytes (the first release's size) or more, like the kernel's
+ * copy_struct_from_user(): fields beyond the caller's size become 0.  NULL reads as all 0.
+ * Returns 0, -EINVAL: too short or far too long, or -E2BIG: a field unknown to this library is set.
  */
 int rnl__copy_in(void *dst, size_t size, const void *src, size_t min);
 
 /*
- * Whether a caller's struct can be filled in: 0; -EINVAL NULL, shorter than
- * @min (the first release's size), or far too long.
+ * Returns 0 if a caller's struct can be filled in, or -EINVAL if it is NULL, shorter than @min (the
+ * first release's size), or far too long.
  */
 int rnl__check_out(const void *dst, size_t min);
 
-/* Fills in the caller's struct, as far as that goes; its size field stays. */
+/* Fills in the caller's struct up to its size.  Leaves its size field. */
 void rnl__copy_out(void *dst, const void *src, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that grow, under a lock or in one thread. */
+/* Arrays that grow.  The caller holds a lock, or is the only thread. */
 #ifndef RNL_ARRAY_H
 #define RNL_ARRAY_H
 
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /*
- * Makes space in an array that has @nr entries of @each bytes, and space for *@space.
- * Return: the array, which may have moved; NULL: no memory, and the array is as it was.
+ * Makes room for an entry in an array of @nr entries of @each bytes, with room for *@space.
+ * Returns the array, which may have moved, or NULL (no memory) with the array unchanged.
  */
 static inline void *rnl__array_extend(void *array, size_t nr, size_t *space, size_t each)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Atomics on the fields of public structs, which are plain integers because
- * the public header is also C++.
+ * Atomic access to the fields of public structs, which are plain integers because the public header
+ * is also C++.
  */
 #ifndef RNL_ATOMIC_H
 #define RNL_ATOMIC_H
@@ -10,12 +10,12 @@
 
 #define RNL__CACHE_LINE 64
 
-/* &public_field, as what <stdatomic.h> takes. */
+/* Casts &public_field to the type that <stdatomic.h> takes. */
 #define rnl__atomic(ptr) ((_Atomic __typeof__(*(ptr)) *)(ptr))
 
 /*
- * Figures: counters that order nothing.  figure_add is for a counter that this thread
- * alone writes; figure_add_any for one that several threads write.
+ * Figures are counters that order nothing.  Only one thread may use figure_add() on a counter;
+ * several threads use figure_add_any().
  */
 #define rnl__figure_read(ptr) \
 	/* relaxed: a figure orders nothing */ \
@@ -28,12 +28,12 @@
 	/* relaxed: a figure orders nothing */ \
 	(void)atomic_fetch_add_explicit(ptr, n, memory_order_relaxed)
 
-/* Reads a word that this thread alone writes, or that a lock protects. */
+/* Reads a word that only this thread writes, or that a lock protects. */
 #define rnl__own_read(ptr) \
 	/* relaxed: the store was this thread's, or the lock orders it */ \
 	atomic_load_explicit(ptr, memory_order_relaxed)
 
-/* Reads what a compare-exchange is tried with first. */
+/* Reads the first expected value of a compare-exchange. */
 #define rnl__peek(ptr) \
 	/* relaxed: the exchange decides, and orders */ \
 	atomic_load_explicit(ptr, memory_order_relaxed)

@@ -9,12 +9,12 @@
 
 #include "sys/cgroup.h"
 
-/* A hierarchy where the controller may be. */
+/* A mounted hierarchy that may have the controller. */
 struct hierarchy {
 	const char *controller;
 	bool unified;
-	char root[PATH_MAX];		/* the group that is mounted */
-	char folder[PATH_MAX];		/* where */
+	char root[PATH_MAX];		/* the group at the mount point */
+	char folder[PATH_MAX];		/* the mount point */
 };
 
 static FILE *cgroup_open(const char *root, const char *path)
@@ -26,7 +26,7 @@ static FILE *cgroup_open(const char *root, const char *path)
 	return fopen(name, "re");
 }
 
-/* Reads a line; of one that is too long, as a mount of many layers has, the beginning. */
+/* Reads a line.  Truncates a line that is too long, such as a mount of many layers. */
 static bool cgroup_line(FILE *file, char *line, size_t bytes)
 {
 	int c = 0;
@@ -40,7 +40,7 @@ static bool cgroup_line(FILE *file, char *line, size_t bytes)
 	return true;
 }
 
-/* Whether a list with commas has the word. */
+/* Returns true if a comma-separated list contains the word. */
 static bool cgroup_lists(const char *list, const char *word)
 {
 	const size_t length = strlen(word);
@@ -53,7 +53,7 @@ static bool cgroup_lists(const char *list, const char *word)
 	return false;
 }
 
-/* Reads a line of mountinfo.  False: another filesystem. */
+/* Parses a line of mountinfo.  Returns false if it is another filesystem. */
 static bool cgroup_is_mount(char *line, struct hierarchy *h)
 {
 	char *behind = strstr(line, " - "), type[16], options[256];
@@ -81,18 +81,18 @@ static bool cgroup_find_mount(const char *root, struct hierarchy *h)
 	return found;
 }
 
-/* The part of the group's path that is below the mount. */
+/* Returns the part of the group's path that is below the mount's root. */
 static const char *cgroup_below(const struct hierarchy *h, const char *path)
 {
 	const size_t length = strcmp(h->root, "/") ? strlen(h->root) : 0;
 
 	if (!strncmp(path, h->root, length) && (!path[length] || path[length] == '/'))
 		path += length;
-	/* A group beside the mount's: of its own the mount has nothing. */
+	/* A group outside the mount has no files in it: use the mount's root. */
 	return strstr(path, "/..") || !strcmp(path, "/") ? "" : path;
 }
 
-/* Looks at a group, and at those around it. */
+/* Calls @look for a group and its ancestors, up to the mount's root. */
 static void cgroup_climb(const char *root, const struct hierarchy *h, const char *path,
 			 rnl__cgroup_fn *look, void *arg)
 {
@@ -117,7 +117,7 @@ void rnl__cgroup_each(const char *root, const char *controller, rnl__cgroup_fn *
 
 	if (!file)
 		return;
-	/* "4:cpu,cpuacct:/a/group", or of version 2 "0::/a/group" */
+	/* "4:cpu,cpuacct:/a/group", or "0::/a/group" in version 2 */
 	while (cgroup_line(file, line, sizeof(line))) {
 		struct hierarchy h = { .controller = controller };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The control groups that the process is in, and their limits.
+ * The control groups of the process, and their limits.
  *
  * DESIGN
- *	/proc/self/cgroup has the process's group in each hierarchy, and /proc/self/mountinfo where
- *	a hierarchy is mounted.  A container may see only a part of a hierarchy: then the mount's
- *	root is a group, too, and the process's path begins with it, or is relative to it.  A limit
- *	of a group holds for all groups in it, so each group from the process's own to the mount's
- *	root is looked at.  Both versions are looked at: a system may have both.
- *	A file that cannot be read is no limit.
+ *	/proc/self/cgroup lists the process's group in each hierarchy, /proc/self/mountinfo the
+ *	mounts.  In a container the mount may show only part of a hierarchy.  Then the mount's root
+ *	is a group, too, and the process's path begins with that root or is relative to it.  A
+ *	group's limit applies to all groups below it, so each group from the process's own up to the
+ *	mount's root is read.  A system may use both versions, so both are read.
+ *	A file that cannot be read sets no limit.
  */
 #ifndef RNL_CGROUP_H
 #define RNL_CGROUP_H
@@ -18,18 +18,18 @@
 
 #define RNL__NO_LIMIT UINT64_MAX
 
-/* @folder: a group's; @unified: version 2, whose files have other names. */
+/* @folder: the group's directory.  @unified: version 2, which has other file names. */
 typedef void rnl__cgroup_fn(void *arg, const char *folder, bool unified);
 
 /*
- * Calls @look for each group of the process that has the controller of that name.
- * @root: goes before each path: "", or a folder of a test's.
+ * Calls @look for each group of the process that has the named controller.
+ * @root: a prefix for each path: "", or a test's directory.
  */
 void rnl__cgroup_each(const char *root, const char *controller, rnl__cgroup_fn *look, void *arg);
 
 /*
- * Reads up to @nr numbers from a group's file; "max", and what is negative, is RNL__NO_LIMIT.
- * Return: how many there were.
+ * Reads up to @nr numbers from a group's file.  "max" and negative numbers become RNL__NO_LIMIT.
+ * Returns the number of values read.
  */
 unsigned rnl__cgroup_read(const char *folder, const char *name, uint64_t *numbers, unsigned nr);
 

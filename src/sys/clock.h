@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time: absolute nanoseconds of CLOCK_MONOTONIC.  A public function makes its timeout a deadline,
- * once.
+ * Time, in absolute nanoseconds of CLOCK_MONOTONIC.  A public function converts its timeout to a
+ * deadline once.
  */
 #ifndef RNL_CLOCK_H
 #define RNL_CLOCK_H
@@ -37,7 +37,7 @@ static inline void rnl__nap(uint64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-/* The time at the kernel's last tick, some milliseconds ago; for a quarter of the price. */
+/* Returns the time of the kernel's last tick, some milliseconds ago, at a quarter of the cost. */
 static inline uint64_t rnl__now_coarse(void)
 {
 	struct timespec ts;
@@ -56,7 +56,7 @@ static inline uint64_t rnl__deadline(int64_t timeout_ns)
 	return (uint64_t)timeout_ns < RNL__NEVER - now ? now + (uint64_t)timeout_ns : RNL__NEVER;
 }
 
-/* Tells the CPU that this thread spins. */
+/* Hints to the CPU that this thread spins. */
 static inline void rnl__pause(void)
 {
 #if defined(RNL__SIMULATION)

@@ -3,10 +3,10 @@
  * The CPUs of the process.
  *
  * DESIGN
- *	A cpu_set_t has 1,024 CPUs, and a machine may have more: then the kernel refuses a set that
- *	is too short for its own, and a longer one is tried.
- *	A quota of a control group is time, not CPUs: with more threads than it allows, all of them
- *	are stopped for the rest of each period.  So it counts as that many CPUs.
+ *	A machine may have more CPUs than a cpu_set_t (1,024).  The kernel refuses a set that is too
+ *	short, and a longer one is tried.
+ *	A control group's quota limits CPU time, not CPUs.  Too many threads use it up early, and
+ *	all of them stop for the rest of the period.  So it counts as the CPUs whose time it allows.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@
 #define CPUS_FIRST 1024u
 #define CPUS_MOST (1u << 20)	/* far beyond what Linux can be built for */
 
-/* The CPUs in the thread's affinity, and how many the kernel could have; 0: it does not say. */
+/* Returns the number of CPUs in the thread's affinity, and the set's size; 0: unknown. */
 static unsigned cpus_allowed(unsigned *most)
 {
 	*most = 0;
@@ -50,7 +50,7 @@ static unsigned cpus_allowed(unsigned *most)
 
 static void cpus_look_at_quota(void *arg, const char *folder, bool unified)
 {
-	uint64_t *least = arg, numbers[2];	/* microseconds of CPUs in a period; the period */
+	uint64_t *least = arg, numbers[2];	/* quota and period, in microseconds */
 	unsigned nr;
 
 	if (unified) {

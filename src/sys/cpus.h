@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* How many CPUs the process has, and a thread's own. */
+/* Counts the CPUs of the process, and keeps a thread on one CPU. */
 #ifndef RNL_CPUS_H
 #define RNL_CPUS_H
 
 #include <stdint.h>
 
 /*
- * Return: the CPUs that the calling thread may run on, or the whole CPUs' time that its control
- * groups allow, if that is less: a quota of 1.5 CPUs counts as 2.  At least 1.
+ * Returns the number of CPUs that the calling thread may run on, or the number whose time its
+ * control groups allow, if that is less.  A quota of 1.5 CPUs counts as 2.  Returns at least 1.
  */
 unsigned rnl__cpus(void);
 
-/* The same, with the files of /proc and of the groups below @root, a test's folder. */
+/* Like rnl__cpus(), with the files of /proc and of the groups below @root, a test's directory. */
 unsigned rnl__cpus_below(const char *root);
 
-/* Return: one more than the highest number that a CPU can have; UINT_MAX: the kernel does not say. */
+/* Returns one more than the highest possible CPU number, or UINT_MAX if that is unknown. */
 unsigned rnl__cpus_most(void);
 
-/* Keeps the calling thread on one CPU, of any number.  Return: 0 or a negative errno. */
+/* Keeps the calling thread on one CPU, of any number.  Returns 0 or a negative errno. */
 int rnl__cpus_keep_on(unsigned cpu);
 
 #endif

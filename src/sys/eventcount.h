@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Eventcount: threads wait on it for a condition that other threads make true now and then.  While no
- * thread waits, a ring is a load.
+ * Eventcount: threads wait on it for a condition that other threads make true.  While no thread
+ * waits, a wake is one load.
  *
  * DESIGN
- *	One word, round << 1 | LISTENING.  A waiter listens, looks whether the condition is
- *	true already, and if not, sleeps as long as the word stays.  A ringer makes the
- *	condition true, then rings: if a thread listens, the round moves on, and all
- *	sleepers wake, look again, and listen again.  A full barrier stands between the
- *	condition and the ring, and between the listening and the look: so the ringer sees
- *	the listener, or the listener sees the condition (Dekker).
- *	If the condition is enough for one waiter, a ring once wakes one sleeper.
- *	A listener that went away costs one futex call.
+ *	One word, round << 1 | WAITING.  A waiter sets WAITING, checks the condition again, and
+ *	sleeps while the word is unchanged.  A waker makes the condition true, then reads the word.
+ *	If WAITING is set, it advances the round, and all sleepers wake and start over.  Both sides
+ *	have a full barrier after their write, so the waker sees WAITING or the waiter sees the
+ *	condition (Dekker).
+ *	If the condition is enough for one waiter, rnl__eventcount_wake_one() wakes one.
+ *	A waiter that left without a sleep costs one futex call.
  *
- *		listen	wait	rings	- no outside synchronisation needed
- *	listen	-	-	-
+ *		prepare	wait	wake	- no outside synchronisation needed
+ *	prepare	-	-	-
  *	wait	-	-	-
- *	rings	-	-	-
+ *	wake	-	-	-
  */
 #ifndef RNL_EVENTCOUNT_H
 #define RNL_EVENTCOUNT_H
@@ -40,19 +39,19 @@ static inline void rnl__eventcount_init(struct rnl__eventcount *eventcount)
 	atomic_init(&eventcount->word, (uint32_t)(RNL__START(31, 2) * RNL__ROUND));
 }
 
-/* Listens: from here on, a ring ends the wait.  The word to wait with; look before the wait. */
+/* Returns the word to wait with: a later wake ends the wait.  Check the condition first. */
 static inline uint32_t rnl__eventcount_prepare(struct rnl__eventcount *eventcount)
 {
-	/* [eventcount.L1] acquire: what the last ringer did; pairs with [eventcount.R1] */
+	/* [eventcount.L1] acquire: the condition of the last wake; pairs with [eventcount.R1] */
 	uint32_t word =
 		atomic_fetch_or_explicit(&eventcount->word, RNL__WAITING, memory_order_acquire);
 
-	/* [eventcount.L2] full barrier: we listen, then look; pairs with [eventcount.R2] */
+	/* [eventcount.L2] full barrier: sets WAITING, then checks; pairs with [eventcount.R2] */
 	rnl__full_barrier();
 	return word | RNL__WAITING;
 }
 
-/* Sleeps until a ring, or for no reason; 0 or -ETIMEDOUT. */
+/* Sleeps until a wake, or returns early for no reason.  Returns 0 or -ETIMEDOUT. */
 static inline int rnl__eventcount_wait(struct rnl__eventcount *eventcount, uint32_t listened,
 				       uint64_t deadline)
 {
@@ -60,9 +59,9 @@ static inline int rnl__eventcount_wait(struct rnl__eventcount *eventcount, uint3
 }
 
 /*
- * Wakes all listeners.
- * [eventcount.R2] The caller has a full barrier between the condition and this call; pairs with
- * [eventcount.L2].
+ * Wakes all waiters.
+ * [eventcount.R2] The caller has a full barrier between the condition and this call;
+ * pairs with [eventcount.L2].
  */
 static inline void rnl__eventcount_wake(struct rnl__eventcount *eventcount)
 {
@@ -71,7 +70,7 @@ static inline void rnl__eventcount_wake(struct rnl__eventcount *eventcount)
 
 	while (word & RNL__WAITING) {
 		/*
-		 * [eventcount.R1] release: a thread that listens again sees the condition;
+		 * [eventcount.R1] release: a waiter that prepares again sees the condition;
 		 * pairs with [eventcount.L1]
 		 */
 		if (atomic_compare_exchange_weak_explicit(&eventcount->word, &word,
@@ -84,14 +83,14 @@ static inline void rnl__eventcount_wake(struct rnl__eventcount *eventcount)
 	}
 }
 
-/* As rnl__eventcount_wake(), but wakes one sleeper; the others go on listening. */
+/* Like rnl__eventcount_wake(), but wakes one sleeper.  The other waiters stay registered. */
 static inline void rnl__eventcount_wake_one(struct rnl__eventcount *eventcount)
 {
 	/* relaxed: the caller's full barrier orders it, [eventcount.R2] */
 	uint32_t word = atomic_load_explicit(&eventcount->word, memory_order_relaxed);
 
 	while (word & RNL__WAITING) {
-		/* [eventcount.R3] release: as [eventcount.R1]; pairs with [eventcount.L1] */
+		/* [eventcount.R3] release: like [eventcount.R1]; pairs with [eventcount.L1] */
 		if (!atomic_compare_exchange_weak_explicit(&eventcount->word, &word,
 							   word + RNL__ROUND, memory_order_release,
 							   memory_order_relaxed))
@@ -99,8 +98,8 @@ static inline void rnl__eventcount_wake_one(struct rnl__eventcount *eventcount)
 		word += RNL__ROUND;
 		if (rnl__futex_wake(&eventcount->word, 1))
 			return;
-		/* No thread slept: clears LISTENING, and wakes threads that fell asleep before. */
-		/* relaxed: a thread that listens now finds the word changed, and listens again */
+		/* No thread slept: clears WAITING, and wakes any thread that slept since. */
+		/* relaxed: a thread about to sleep finds the word changed, and prepares again */
 		if (atomic_compare_exchange_strong_explicit(&eventcount->word, &word,
 							    word & ~RNL__WAITING,
 							    memory_order_relaxed,
@@ -110,10 +109,10 @@ static inline void rnl__eventcount_wake_one(struct rnl__eventcount *eventcount)
 	}
 }
 
-/* Whether a thread listens: a hint. */
+/* Returns nonzero if a thread waits: a hint. */
 static inline int rnl__eventcount_has_waiters(struct rnl__eventcount *eventcount)
 {
-	/* relaxed: the caller's full barrier orders it, as before a ring */
+	/* relaxed: the caller's full barrier orders it, like before a wake */
 	return atomic_load_explicit(&eventcount->word, memory_order_relaxed) & RNL__WAITING;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Full barriers, for the places where each of two threads writes, then reads
- * what the other wrote, and one of them must see the other (Dekker).
+ * Full barriers, for two threads that each write one word, then read the other thread's word: one
+ * of the threads must see the other's write (Dekker).
  */
 #ifndef RNL_FENCE_H
 #define RNL_FENCE_H
 
 #include <urcu/arch.h>
 
-/* Orders all accesses before it against all after it. */
+/* Orders all accesses before it against all accesses after it. */
 static inline void rnl__full_barrier(void)
 {
 	/* a comment at each call names the partner */
@@ -16,8 +16,8 @@ static inline void rnl__full_barrier(void)
 }
 
 /*
- * A full barrier after an atomic read-modify-write.  On x86 the read-modify-write is one already;
- * on other machines a later load may overtake its write.
+ * A full barrier after an atomic read-modify-write.  On x86 the read-modify-write is a full barrier
+ * already; on other machines a later load may overtake its write.
  */
 static inline void rnl__mb_after_rmw(void)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions that each job goes through. */
+/* Inlining of the functions that each job runs through. */
 #ifndef RNL_FLAT_H
 #define RNL_FLAT_H
 
 /*
- * The compiler inlines what the function calls in its file.  A job without anything special takes
- * some tens of instructions; a fifth as many again went into calls, and into asking for what the
- * caller knew.
+ * Inlines all callees that the function's file defines.  A plain job takes some tens of
+ * instructions; calls, and checks that the caller had made already, added a fifth.
  */
 #define RNL__FLAT __attribute__((flatten))
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * futex(2), process-private.  A wake knows an address alone, so it may come after the memory was
- * freed or used again: then it wakes another sleeper for no reason.  Every sleeper of runnel looks
- * again when it wakes.
+ * futex(2), process-private.  A wake uses only an address, so it may happen after the memory was
+ * freed or reused.  Then it wakes an unrelated sleeper, which is harmless: every sleeper of runnel
+ * checks its condition again.
  */
 #ifndef RNL_FUTEX_H
 #define RNL_FUTEX_H
@@ -17,8 +17,8 @@
 #include "sys/clock.h"
 
 /*
- * Sleeps while *word == value; 0, perhaps for no reason, or -ETIMEDOUT.  The kernel is told how long,
- * not until when: its clock may be another one than the process sees (libfaketime).
+ * Sleeps while *word == value.  Returns 0, perhaps for no reason, or -ETIMEDOUT.  The kernel gets a
+ * relative timeout because its clock may differ from the process's (libfaketime).
  */
 static inline int rnl__futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t deadline)
 {
@@ -34,7 +34,7 @@ static inline int rnl__futex_wait(_Atomic uint32_t *word, uint32_t value, uint64
 	return (int)ret;
 }
 
-/* Wakes up to @nr sleepers; how many it woke. */
+/* Wakes up to @nr sleepers.  Returns the number of sleepers woken. */
 static inline long rnl__futex_wake(_Atomic uint32_t *word, int nr)
 {
 	int saved = errno;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A heap by links within its nodes; heap.h has the design. */
+/* A heap with links in its nodes; heap.h has the design. */
 #include "config.h"
 
 #include <string.h>
 
 #include "sys/heap.h"
 
-/* By memcpy: a node's type may have a pointer where it has other fields, too. */
+/* Uses memcpy() because a node's type may declare other fields at this offset. */
 static void *get(const void *node, size_t offset)
 {
 	void *value;
@@ -15,7 +15,7 @@ static void *get(const void *node, size_t offset)
 	return value;
 }
 
-/* @node: NULL, or one whose link is set. */
+/* @node: NULL, or the node whose link is set. */
 static void set(void *node, size_t offset, void *value)
 {
 	if (node)
@@ -30,7 +30,7 @@ static uint64_t time_of(const struct rnl__heap *heap, const void *node)
 	return at;
 }
 
-/* Makes one heap of two; either may be empty. */
+/* Melds two heaps into one; either may be empty. */
 static void *meld(const struct rnl__heap *h, void *a, void *b)
 {
 	void *first = a, *under = b;
@@ -48,7 +48,7 @@ static void *meld(const struct rnl__heap *h, void *a, void *b)
 	return first;
 }
 
-/* Makes one heap of a list of them: by pairs, then of the pairs. */
+/* Melds a list of heaps into one: first in pairs, then the pairs. */
 static void *meld_all(const struct rnl__heap *h, void *list, rnl__heap_between_fn *between, void *arg)
 {
 	void *pairs = NULL, *all = NULL;
