@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A histogram of times: one thread counts, others read at any moment.
+ * A histogram of times: one thread counts, other threads read at any moment.
  *
  * DESIGN
- *	Buckets are a sixteenth of their value wide: one for each nanosecond below 16 ns, then
- *	sixteen for each power of two, up to 2^41 ns (36 min).  The last bucket also counts
+ *	A bucket's width is a sixteenth of its power of two: one bucket for each nanosecond below 16
+ *	ns, then sixteen for each power of two, up to 2^41 ns (36 min).  The last bucket also counts
  *	longer times.
  */
 #ifndef RNL_HIST_H
@@ -35,7 +35,7 @@ void rnl__hist_count(struct rnl__hist *hist, uint64_t ns);
 
 void rnl__hist_add(struct rnl__hist_sum *sum, struct rnl__hist *hist);
 
-/* How many times are below 2^bits ns, to the width of a bucket. */
+/* Returns the number of times below 2^bits ns, to the accuracy of a bucket. */
 uint64_t rnl__hist_below(const struct rnl__hist_sum *sum, unsigned bits);
 
 void rnl__hist_latency(const struct rnl__hist_sum *sum, struct rnl_latency *latency);

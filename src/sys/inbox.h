@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inbox: a list on which any thread puts things, and of which one thread takes all.
+ * Inbox: a list to which any thread adds things, and from which one thread takes all of them.
  *
  * DESIGN
- *	The links are in the things, so nothing is allocated.  A put links the thing to the first one
- *	and exchanges the head; a take exchanges the head for NULL.  Since a take has all, no thread
- *	sees a link of a thing that has left (no ABA).  The order is newest first.
- *	A taker that found nothing may arm the inbox: the next put, and no other, returns true.  Its
- *	thread wakes the taker, or takes.  A thread that disarms the inbox takes, too.
- *	A put is a read-modify-write: rnl__mb_after_rmw() makes it a full barrier, for threads that
- *	then look for a sleeper.
- *	Model: tests/model/cq.pml; of disarming: order.pml.
+ *	The links are in the things, so nothing is allocated.  A put links the thing to the first
+ *	one and exchanges the head; a take exchanges the head for NULL.  A take removes all things,
+ *	so no thread reads the link of a thing that has left (no ABA).  The order is newest first.
+ *	A taker that found nothing may arm the inbox.  Only the next put then returns true, and its
+ *	thread wakes the taker or takes the things.  A thread that disarms the inbox must take, too.
+ *	rnl__mb_after_rmw() after a put makes a full barrier, for a thread that then looks for
+ *	sleepers. Models: tests/model/cq.pml; for disarming, order.pml.
  *
  *			put	take	arm
  *	put		-	-	-
@@ -27,12 +26,12 @@
 #include "sys/atomic.h"
 
 struct rnl__inbox {
-	_Atomic(void *) first;		/* NULL, or ARMED: it is empty */
+	_Atomic(void *) first;		/* NULL or ARMED: empty */
 };
 
 #define RNL__INBOX_ARMED ((void *)1)
 
-/* @link: where @thing has its link for this inbox.  Return: whether the inbox was armed. */
+/* @link: where @thing has its link for this inbox.  Returns true if the inbox was armed. */
 static inline bool rnl__inbox_put(struct rnl__inbox *inbox, void *thing, void **link)
 {
 	void *first = rnl__peek(&inbox->first);
@@ -40,8 +39,8 @@ static inline bool rnl__inbox_put(struct rnl__inbox *inbox, void *thing, void **
 	do {
 		*link = first == RNL__INBOX_ARMED ? NULL : first;
 		/*
-		 * [inbox.P1] acq_rel: the thing, to its taker; and what was done before the inbox was
-		 * armed, to this thread; pairs with [inbox.T1], [inbox.A1]
+		 * [inbox.P1] acq_rel: passes the thing to its taker, and the arming thread's
+		 * earlier writes to this thread; pairs with [inbox.T1], [inbox.A1]
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&inbox->first, &first, thing,
 							memory_order_acq_rel,
@@ -49,13 +48,15 @@ static inline bool rnl__inbox_put(struct rnl__inbox *inbox, void *thing, void **
 	return first == RNL__INBOX_ARMED;
 }
 
-/* Whether there is a thing; a look. */
+/* Returns true if the inbox has a thing: a hint. */
 static inline bool rnl__inbox_holds(struct rnl__inbox *inbox)
 {
 	return (uintptr_t)rnl__peek(&inbox->first) > (uintptr_t)RNL__INBOX_ARMED;
 }
 
-/* Return: the newest thing, which leads to the others; NULL: the inbox is empty, and may be armed. */
+/*
+ * Returns the newest thing, which links to older ones, or NULL: the inbox is empty, perhaps armed.
+ */
 static inline void *rnl__inbox_take_all(struct rnl__inbox *inbox)
 {
 	if (!rnl__inbox_holds(inbox))
@@ -64,7 +65,9 @@ static inline void *rnl__inbox_take_all(struct rnl__inbox *inbox)
 	return atomic_exchange_explicit(&inbox->first, NULL, memory_order_acquire);
 }
 
-/* Arms an empty inbox, or disarms it.  False: nothing has changed; there are things, or it is so. */
+/*
+ * Arms an empty inbox, or disarms it.  Returns false if it has things, or is in that state already.
+ */
 static inline bool rnl__inbox_arm(struct rnl__inbox *inbox, bool arm)
 {
 	void *was = arm ? NULL : RNL__INBOX_ARMED;
@@ -72,8 +75,8 @@ static inline bool rnl__inbox_arm(struct rnl__inbox *inbox, bool arm)
 	if (rnl__peek(&inbox->first) != was)
 		return false;
 	/*
-	 * [inbox.A1] acq_rel: what was done before it was armed, to the thread that disarms it, by this or
-	 * by a put; pairs with [inbox.A1], [inbox.P1]
+	 * [inbox.A1] acq_rel: passes the arming thread's earlier writes to the thread that disarms,
+	 * by this call or by a put; pairs with [inbox.A1], [inbox.P1]
 	 */
 	return atomic_compare_exchange_strong_explicit(&inbox->first, &was,
 						       arm ? RNL__INBOX_ARMED : NULL,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for a latch; latch.h has the protocol. */
+/* Waits for a latch; latch.h has the protocol. */
 #include "config.h"
 
 #include "sys/latch.h"
@@ -22,7 +22,7 @@ int rnl__latch_wait(_Atomic uint32_t *latch, uint64_t spin_ns, uint64_t deadline
 	for (;;) {
 		if (!rnl__latch_watch(latch))
 			break;
-		/* relaxed: the kernel compares it again */
+		/* relaxed: the kernel compares the word again */
 		word = atomic_load_explicit(latch, memory_order_relaxed);
 		if (word < RNL__LATCH_ONE || !(word & RNL__LATCH_SLEEPER))
 			continue;

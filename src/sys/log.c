@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages go to the log of their pool, or to the process's.
+ * Messages: writes to the pool's log, or to the log of the process.
  *
  * DESIGN
- *	The process's log is set before other threads use the library, so it has no lock, which
- *	a fork could leave locked in the child.
- *	A mistake in a job is repeated with each job.  So lines about refused calls are limited: a
- *	table counts, for each format, the lines of the current second.  Formats that share a place
- *	in the table share a limit.
+ *	The process's log is set before other threads use the library.  So it needs no lock, which a
+ *	fork could leave locked in the child.
+ *	A mistake in a job repeats with each job, so lines about refused calls are limited.  A table
+ *	counts the lines of the current second for each format.  Formats that share a slot of the
+ *	table share a limit.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@
 #include "sys/mute.h"
 #include "sys/thread.h"
 
-#define LINE_BYTES 640u		/* of a message, with its NUL */
+#define LINE_BYTES 640u		/* size of a message with its NUL */
 #define LIMIT 100u		/* lines of one format in a second */
 #define LIMIT_BITS 6
 
@@ -39,7 +39,7 @@ void rnl_set_log(rnl_log_fn *fn, void *arg)
 	of_process = (struct rnl__log){ fn, arg };
 }
 
-/* The log of a process that sets none: the standard error output. */
+/* Logs to the standard error output, if the process set no log. */
 static void log_default(enum rnl_log_level level, const char *msg)
 {
 	struct rnl__mute mute;
@@ -52,7 +52,7 @@ static void log_default(enum rnl_log_level level, const char *msg)
 	nr = snprintf(line, sizeof(line), "runnel: %s: %s\n",
 		      level == RNL_LOG_ERROR ? "error" : "warning", msg);
 	rnl__mute_begin(&mute);
-	/* One write, so that lines of several threads do not mix; if it fails, the line is lost. */
+	/* One write, so lines of several threads do not mix; if it fails, the line is lost. */
 	rnl__mute_end(&mute, write(STDERR_FILENO, line, (size_t)nr) < 0 ? errno : 0);
 }
 
@@ -82,7 +82,7 @@ void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *
 
 /* ---- lines that a program can cause in a loop ---------------------------- */
 
-/* Counts a line.  Return: whether it is logged; then @left_out lines were not, some seconds ago. */
+/* Counts a line.  Returns true if it may be logged.  @left_out: earlier lines that were not. */
 static bool log_count(const char *format, uint32_t *left_out)
 {
 	/* Fibonacci hashing: the high bits of the product are the random ones. */
@@ -93,7 +93,7 @@ static bool log_count(const char *format, uint32_t *left_out)
 
 	do {
 		now = old >> 32 == (uint32_t)second ? old + 1 : second << 32 | 1;
-		/* relaxed, both: it is a figure */
+		/* relaxed, both: a figure orders nothing */
 	} while (!atomic_compare_exchange_weak_explicit(limit, &old, now, memory_order_relaxed,
 							memory_order_relaxed));
 	*left_out = (uint32_t)now == 1 && (uint32_t)old > LIMIT ? (uint32_t)old - LIMIT : 0;

@@ -26,7 +26,7 @@ void rnl__mute_end(const struct rnl__mute *mute, int error)
 	const int saved = errno;
 	sigset_t set;
 
-	/* One that was pending before is the application's. */
+	/* A signal that was pending before is the application's. */
 	if (raised && !sigismember(&mute->pending, raised)) {
 		sigemptyset(&set);
 		sigaddset(&set, raised);

@@ -8,7 +8,7 @@
 #include "sys/atomic.h"
 #include "sys/nontemporal.h"
 
-#define NONTEMPORAL_MIN (512u << 10)	/* bytes: more than a CPU's own cache keeps */
+#define NONTEMPORAL_MIN (512u << 10)	/* bytes: more than fits in a CPU's own cache */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -22,7 +22,7 @@
 
 #include <immintrin.h>
 
-/* Copies @nr whole lines, to an address that is a multiple of a line's size. */
+/* Copies @nr whole cache lines to a line-aligned address. */
 typedef void copy_lines_fn(char *restrict dst, const char *restrict src, size_t nr);
 
 static void copy_lines_sse2(char *restrict dst, const char *restrict src, size_t nr)
@@ -40,7 +40,7 @@ static void copy_lines_sse2(char *restrict dst, const char *restrict src, size_t
 	}
 }
 
-/* One store writes a line: no buffer has to gather it. */
+/* One store writes a whole line, so no write-combining buffer has to collect it. */
 __attribute__((target("avx512f")))
 static void copy_lines_avx512(char *restrict dst, const char *restrict src, size_t nr)
 {
@@ -80,7 +80,7 @@ void rnl__nontemporal_copy(void *restrict dst, const void *restrict src, size_t 
 	copy_lines()(to, from, lines);
 	memcpy(to + lines * RNL__CACHE_LINE, from + lines * RNL__CACHE_LINE,
 	       (bytes - lead) % RNL__CACHE_LINE);
-	/* Neither a release nor a command to a device orders such stores. */
+	/* A release store does not order such stores, and a command to a device does not either. */
 	_mm_sfence();
 }
 

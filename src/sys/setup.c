@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings of the process, made before CUDA starts. */
+/* Sets up the process before CUDA starts. */
 #include "config.h"
 
 #include <dirent.h>
@@ -14,9 +14,9 @@
 #include "sys/thread.h"
 
 #define CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
-#define CONNECTIONS_MAX "32"	/* the most that CUDA takes */
+#define CONNECTIONS_MAX "32"	/* the most that CUDA accepts */
 
-/* Whether this thread is the only one: 1, 0; -ENOTSUP: the system does not say. */
+/* Returns 1 if this thread is the only one, 0 if not, or -ENOTSUP if the system does not say. */
 static int setup_alone(void)
 {
 	RNL__UNCANCELLED();
@@ -24,7 +24,7 @@ static int setup_alone(void)
 	const struct dirent *entry;
 	unsigned nr = 0;
 
-	/* Where /proc is not mounted.  This has no effect in a process of one thread: unshare(2). */
+	/* /proc is not mounted.  With one thread this unshare() has no effect: unshare(2). */
 	if (!tasks && unshare(CLONE_THREAD))
 		return errno == EINVAL ? 0 : -ENOTSUP;
 	if (!tasks)
@@ -42,7 +42,7 @@ int rnl_setup(void)
 
 	if (getenv(CONNECTIONS))
 		return 0;
-	/* CUDA has threads of its own once it has started, so this notices that, too. */
+	/* CUDA has its own threads once it has started, so this check detects that, too. */
 	alone = setup_alone();
 	if (alone < 0)
 		return rnl__refused(NULL, alone, "rnl_setup(): the system does not say whether other "

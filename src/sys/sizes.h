@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arithmetic of sizes, and of ranges of memory. */
+/* Arithmetic on sizes and on ranges of memory. */
 #ifndef RNL_SIZES_H
 #define RNL_SIZES_H
 
@@ -23,7 +23,7 @@ static inline size_t rnl__round_up(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* Whether two ranges have a byte in common. */
+/* Returns true if two ranges have a byte in common. */
 static inline bool rnl__overlaps(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
 	return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Spinning for a moment before a sleep. */
+/* Spins briefly before a sleep. */
 #ifndef RNL_SPIN_H
 #define RNL_SPIN_H
 
@@ -9,12 +9,12 @@
 
 #include "sys/clock.h"
 
-#define RNL__YIELD_FROM_NS 10000u	/* a spin of that length, or more, yields the CPU */
+#define RNL__YIELD_FROM_NS 10000u	/* a spin this long or longer yields the CPU */
 
 /*
- * Spins for @spin_ns, but not beyond the deadline, until @is says true; whether it did.  Yields:
- * the kernel may have put the awaited thread on this CPU, and that thread should run now, not
- * after the spin.  A short spin is over before that matters.
+ * Spins until @is returns true, for @spin_ns at most and not past the deadline.  Returns true if
+ * @is did.  A long spin yields: the kernel may have put the awaited thread on this CPU, and that
+ * thread should run now.  A short spin ends before that matters.
  */
 static inline bool rnl__spin(bool (*is)(void *arg), void *arg, uint64_t spin_ns, uint64_t deadline)
 {
