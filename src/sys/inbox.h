@@ -3,13 +3,14 @@
  * Inbox: a list to which any thread adds things, and from which one thread takes all of them.
  *
  * DESIGN
- *	The links are in the things, so nothing is allocated.  A put links the thing to the first
- *	one and exchanges the head; a take exchanges the head for NULL.  A take removes all things,
- *	so no thread reads the link of a thing that has left (no ABA).  The order is newest first.
+ *	The links are in the things.  A put links the thing to the first one and exchanges the head;
+ *	a take exchanges the head for NULL.  A take removes all things, so no thread reads the link
+ *	of a thing that has left (no ABA).  The order is newest first.
  *	A taker that found nothing may arm the inbox.  Only the next put then returns true, and its
  *	thread wakes the taker or takes the things.  A thread that disarms the inbox must take, too.
- *	rnl__mb_after_rmw() after a put makes a full barrier, for a thread that then looks for
- *	sleepers. Models: tests/model/cq.pml; for disarming, order.pml.
+ *	With rnl__mb_after_rmw() a put is a full barrier, for a thread that then looks for a
+ *	sleeper.
+ *	Models: tests/model/cq.pml; for disarming, order.pml.
  *
  *			put	take	arm
  *	put		-	-	-
@@ -54,9 +55,7 @@ static inline bool rnl__inbox_holds(struct rnl__inbox *inbox)
 	return (uintptr_t)rnl__peek(&inbox->first) > (uintptr_t)RNL__INBOX_ARMED;
 }
 
-/*
- * Returns the newest thing, which links to older ones, or NULL: the inbox is empty, perhaps armed.
- */
+/* Returns the newest thing, which links to older ones; NULL: empty, and perhaps armed. */
 static inline void *rnl__inbox_take_all(struct rnl__inbox *inbox)
 {
 	if (!rnl__inbox_holds(inbox))
@@ -65,9 +64,7 @@ static inline void *rnl__inbox_take_all(struct rnl__inbox *inbox)
 	return atomic_exchange_explicit(&inbox->first, NULL, memory_order_acquire);
 }
 
-/*
- * Arms an empty inbox, or disarms it.  Returns false if it has things, or is in that state already.
- */
+/* Arms an empty inbox, or disarms it.  Returns false if it has things, or did so already. */
 static inline bool rnl__inbox_arm(struct rnl__inbox *inbox, bool arm)
 {
 	void *was = arm ? NULL : RNL__INBOX_ARMED;

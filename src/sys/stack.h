@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stacks of numbered nodes, on which any threads push and pop without a lock.
+ * Stacks of numbered nodes, with lock-free push and pop by any thread.
  *
  * DESIGN
- *	Treiber's: the head names the first node, each node the one below it.  The head also carries
- *	a tag that changes with each push and pop.  So a pop that was held up between its look at
- *	the first node and its exchange notices if that node came back with others below it.
- *	Such a pop may look at a node that was removed long ago.  So nodes stand in rows, and rows
- *	stay: a longer row takes the place of one that is too short, which is freed with the last
- *	row.  A node's id is 1 + its row and its number in the row; 0 is no node.
+ *	Treiber's stack: the head names the first node, each node the next one.  The head also has a
+ *	tag that changes with each push and pop.  So the exchange of a delayed pop fails even if the
+ *	node that it read is first again (ABA).
+ *	A delayed pop may read a node that was removed long ago, so a node's memory stays valid:
+ *	nodes are in rows, a longer row replaces one that is too short, and all are freed at the
+ *	end.  A node's id is 1 + (its row, its index in the row); 0 is no node.
  *
  *		push	pop	take	extend	fini
  *	push	-	-	-	-	X	X: needs outside synchronisation
@@ -28,15 +28,15 @@
 #include "sys/tsan.h"
 
 #define RNL__NR_ROWS 4096u
-#define RNL__ROW_BITS 20	/* a row has fewer nodes than 2 to this */
+#define RNL__ROW_BITS 20	/* a row has fewer than 2^20 nodes */
 
 struct rnl__node {
-	_Atomic uint32_t next;	/* id of the node below, or 0 */
-	_Atomic uint32_t state;	/* the owner's */
+	_Atomic uint32_t next;	/* id of the next node, or 0 */
+	_Atomic uint32_t state;	/* for the stack's owner */
 };
 
 struct rnl__row {
-	struct rnl__row *shorter; /* the row before this one */
+	struct rnl__row *shorter; /* the row that this one replaced */
 	uint32_t nr;
 	struct rnl__node nodes[];
 };
@@ -75,29 +75,29 @@ static inline struct rnl__node *rnl__node(struct rnl__rows *rows, uint32_t id)
 	return &row->nodes[rnl__node_index(id)];
 }
 
-/* The next node of a chain that is the caller's alone. */
+/* Returns the next node of a chain that only the caller uses. */
 static inline uint32_t rnl__node_next(struct rnl__rows *rows, uint32_t id)
 {
-	/* relaxed: the caller alone writes it; a pop that was held up may read it */
+	/* relaxed: only the caller writes it; a delayed pop may read it */
 	return atomic_load_explicit(&rnl__node(rows, id)->next, memory_order_relaxed);
 }
 
 static inline void rnl__node_link(struct rnl__rows *rows, uint32_t id, uint32_t next)
 {
-	/* relaxed: the push publishes it; a pop that was held up may read it before */
+	/* relaxed: the push publishes it; a delayed pop may read it before */
 	atomic_store_explicit(&rnl__node(rows, id)->next, next, memory_order_relaxed);
 }
 
-/* How many nodes a row has. */
+/* Returns the number of nodes in a row. */
 static inline uint32_t rnl__row_nr(struct rnl__rows *rows, uint32_t row)
 {
-	/* relaxed: the caller alone extends it */
+	/* relaxed: only the caller extends the row */
 	struct rnl__row *now = atomic_load_explicit(&rows->rows[row], memory_order_relaxed);
 
 	return now ? now->nr : 0;
 }
 
-/* A row of @nr nodes, which has no number yet; NULL: no memory. */
+/* Allocates a row of @nr nodes, which has no number yet.  Returns NULL if there is no memory. */
 static inline struct rnl__row *rnl__row_new(uint32_t nr)
 {
 	struct rnl__row *row = calloc(1, sizeof(*row) + nr * sizeof(row->nodes[0]));
@@ -107,10 +107,10 @@ static inline struct rnl__row *rnl__row_new(uint32_t nr)
 	return row;
 }
 
-/* Gives a row its number, in place of a shorter one, of which no node is in use. */
+/* Sets a row's number.  The row replaces a shorter one, of which no node is in use. */
 static inline void rnl__row_place(struct rnl__rows *rows, uint32_t row, struct rnl__row *longer)
 {
-	/* relaxed: the caller alone extends it */
+	/* relaxed: only the caller extends the row */
 	longer->shorter = atomic_load_explicit(&rows->rows[row], memory_order_relaxed);
 	/*
 	 * [stack.R2] release: the row's nodes, to a pop that still has an id; pairs with [stack.R1]
@@ -118,7 +118,7 @@ static inline void rnl__row_place(struct rnl__rows *rows, uint32_t row, struct r
 	atomic_store_explicit(&rows->rows[row], longer, memory_order_release);
 }
 
-/* Makes a row of @nr nodes or more; no node of the row is in use.  False: no memory. */
+/* Extends a row to at least @nr nodes, while no node of it is in use.  Returns false: no memory. */
 static inline bool rnl__row_extend(struct rnl__rows *rows, uint32_t row, uint32_t nr)
 {
 	struct rnl__row *longer;
@@ -154,13 +154,13 @@ static inline void rnl__stack_init(struct rnl__stack *stack)
 	atomic_init(&stack->head, RNL__START(32, 8) << 32);
 }
 
-/* The head after a change: the tag differs from the old one. */
+/* Returns the head after a change, with a new tag. */
 static inline uint64_t rnl__stack_head(uint64_t old, uint32_t id)
 {
 	return ((old >> 32) + 1) << 32 | id;
 }
 
-/* Pushes a chain; this sets the last node's link. */
+/* Pushes a chain, and sets the last node's link. */
 static inline void rnl__stack_push(struct rnl__stack *stack, struct rnl__rows *rows, uint32_t first,
 				   uint32_t last)
 {
@@ -170,8 +170,8 @@ static inline void rnl__stack_push(struct rnl__stack *stack, struct rnl__rows *r
 	do {
 		rnl__node_link(rows, last, (uint32_t)head);
 		/*
-		 * [stack.P1] release: the links, and what was done with the memory that
-		 * the nodes stand for; pairs with [stack.G1], [stack.T1].
+		 * [stack.P1] release: the links, and the earlier accesses to the memory of the
+		 * nodes; pairs with [stack.G1], [stack.T1].
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,
 							rnl__stack_head(head, first),
@@ -179,22 +179,19 @@ static inline void rnl__stack_push(struct rnl__stack *stack, struct rnl__rows *r
 							memory_order_relaxed));
 }
 
-/* Pops a node; 0: there is none. */
+/* Pops a node.  Returns 0 if the stack is empty. */
 static inline uint32_t rnl__stack_pop(struct rnl__stack *stack, struct rnl__rows *rows)
 {
-	/*
-	 * [stack.G1] acquire: the link, and the memory that the node stands for;
-	 * pairs with [stack.P1]
-	 */
+	/* [stack.G1] acquire: the link, and the memory of the node; pairs with [stack.P1] */
 	uint64_t head = atomic_load_explicit(&stack->head, memory_order_acquire);
 	uint32_t next;
 
 	do {
 		if (!(uint32_t)head)
 			return 0;
-		/* If another thread has popped the node, the link is wrong, and the tag differs. */
+		/* If another thread popped the node, the link is wrong, and the tag differs. */
 		next = rnl__node_next(rows, (uint32_t)head);
-		/* [stack.G2] acquire: as [stack.G1]; pairs with [stack.P1] */
+		/* [stack.G2] acquire: like [stack.G1]; pairs with [stack.P1] */
 	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,
 							rnl__stack_head(head, next),
 							memory_order_acquire,
@@ -203,13 +200,13 @@ static inline uint32_t rnl__stack_pop(struct rnl__stack *stack, struct rnl__rows
 	return (uint32_t)head;
 }
 
-/* Takes all nodes; the head as it was. */
+/* Takes all nodes.  Returns the head before. */
 static inline uint64_t rnl__stack_take(struct rnl__stack *stack)
 {
 	uint64_t head = rnl__peek(&stack->head);
 
 	while ((uint32_t)head) {
-		/* [stack.T1] acquire: as [stack.G1]; pairs with [stack.P1] */
+		/* [stack.T1] acquire: like [stack.G1]; pairs with [stack.P1] */
 		if (atomic_compare_exchange_weak_explicit(&stack->head, &head,
 							  rnl__stack_head(head, 0),
 							  memory_order_acquire,
@@ -220,10 +217,10 @@ static inline uint64_t rnl__stack_take(struct rnl__stack *stack)
 	return head;
 }
 
-/* How often the stack has changed. */
+/* Returns the number of changes of the stack so far, modulo 2^32. */
 static inline uint32_t rnl__stack_tag(struct rnl__stack *stack)
 {
-	/* relaxed: the caller compares it with an earlier one */
+	/* relaxed: the caller compares it with an earlier tag */
 	return (uint32_t)(atomic_load_explicit(&stack->head, memory_order_relaxed) >> 32);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A function's name.
+ * Finds a function's name.
  *
  * DESIGN
- *	The dynamic linker knows exported functions alone, and a job's function is usually
- *	static: so this looks into the object's file for a symbol table, if the table was
- *	not stripped.  A file that makes no sense has no names.
+ *	The dynamic linker knows exported functions only, and a job's function is usually static.
+ *	So this reads the symbol table of the object's file, unless the table was stripped.  A
+ *	malformed file has no names.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ struct file {
 	size_t size;
 };
 
-/* A table of @nr entries of @each bytes; NULL: the file does not have all of it. */
+/* Returns a table of @nr entries of @each bytes, or NULL if the file does not have all of it. */
 static const void *table(const struct file *f, uint64_t at, uint64_t nr, uint64_t each)
 {
 	if (at > f->size || at % 8 || (each && nr > (f->size - at) / each))
@@ -35,7 +35,7 @@ static const void *table(const struct file *f, uint64_t at, uint64_t nr, uint64_
 	return f->bytes + at;
 }
 
-/* The string at @at of a section; NULL: the section does not have all of it. */
+/* Returns the string at @at of a section, or NULL if the section does not have all of it. */
 static const char *string(const struct file *f, const ElfW(Shdr) *strings, uint64_t at)
 {
 	const char *text;
@@ -47,7 +47,7 @@ static const char *string(const struct file *f, const ElfW(Shdr) *strings, uint6
 	return memchr(text, 0, strings->sh_size - at) ? text : NULL;
 }
 
-/* The name of the function at a place in the object. */
+/* Returns the name of the function at an address in the object, or NULL. */
 static const char *in_table(const struct file *f, const ElfW(Shdr) *sections, unsigned nr,
 			    const ElfW(Shdr) *symtab, uint64_t place)
 {
@@ -82,7 +82,7 @@ static const char *in_file(const struct file *f, uint64_t place)
 	return NULL;
 }
 
-/* Copies the name that an object's file has for a place; false: it has none. */
+/* Copies the name that an object's file has for an address.  Returns false if it has no name. */
 static bool look_into(const char *path, uint64_t place, char *text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -12,7 +12,7 @@ unsigned rnl__character(const char *text)
 	for (unsigned i = 1; i < bytes; i++)
 		if (c[i] >> 6 != 2)
 			return 0;
-	/* Not the shortest form, half of a pair of UTF-16, or too high: Unicode 15.0, table 3-7. */
+	/* Overlong, a UTF-16 surrogate, or beyond U+10FFFF: Unicode 15.0, table 3-7. */
 	if (*c == 0xc0 || *c == 0xc1 || *c > 0xf4 || (*c == 0xe0 && c[1] < 0xa0) ||
 	    (*c == 0xed && c[1] > 0x9f) || (*c == 0xf0 && c[1] < 0x90) || (*c == 0xf4 && c[1] > 0x8f))
 		return 0;

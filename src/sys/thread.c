@@ -3,11 +3,11 @@
  * Starts the library's threads: workers, a trace's writer, the host device's streams.
  *
  * DESIGN
- *	Signals that are sent to the process are the application's, and its own threads take them.
- *	A synchronous signal (POSIX.1-2017, 2.4.1) is raised by an instruction of the thread
- *	itself. While it is blocked the kernel ends the process without calling the handler, so
- *	these stay unblocked: a crash handler or a sanitizer sees a fault in a job. SIGPROF stays
- *	unblocked too, so that a profiler samples the workers.
+ *	Signals sent to the process are the application's, and its own threads take them.
+ *	A synchronous signal (POSIX.1-2017, 2.4.1) is raised by an instruction of the thread itself.
+ *	If it is blocked, the kernel ends the process without calling the handler.  So these signals
+ *	stay unblocked: a crash handler or a sanitizer sees a fault in a job.  SIGPROF stays
+ *	unblocked, too, so that a profiler samples the workers.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 #include "sys/text.h"
 #include "sys/thread.h"
 
-#define NAME_BYTES 16		/* Linux's, with the 0 */
+#define NAME_BYTES 16		/* Linux's limit, with the NUL */
 #define POOL_BYTES 12
 
 static const int unblocked[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
@@ -37,7 +37,7 @@ int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg)
 	pthread_sigmask(SIG_SETMASK, &blocked, &before);
 	ret = pthread_create(thread, NULL, main_fn, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	/* The kernel's other errors, of a filter of system calls above all, come as they are. */
+	/* pthread_create() passes the kernel's other errors, such as a system call filter's. */
 	return !ret || ret == EAGAIN || ret == ENOMEM ? -ret : -ENOTSUP;
 }
 
@@ -57,7 +57,7 @@ unsigned rnl__thread_number(void)
 	static _Thread_local unsigned number __attribute__((tls_model("initial-exec")));
 
 	if (!number)
-		/* relaxed: any number that no other thread has will do */
+		/* relaxed: any unique number will do */
 		number = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) + 1;
 	return number - 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The calling thread's state, and the number that tells a forked child from its parent. */
+/* The calling thread's state, and the number that distinguishes a forked child from its parent. */
 #include "config.h"
 
 #include <pthread.h>
@@ -10,9 +10,9 @@
 _Thread_local struct rnl__thread_state rnl__thread;
 
 /*
- * Written only in a fresh child, while it has one thread.  It starts at a number that memory rarely
- * has by accident.  A test build starts it at the last number before the wrap: the or changes nothing
- * there.
+ * Written only in a new child, while it has one thread.  The start value is a number that is rare
+ * in random memory.  In a test build it is the last number before the wrap, which the `or` does not
+ * change.
  */
 unsigned rnl__generation = (unsigned)RNL__START(32, 1) | 0x72756e6eu;
 
@@ -22,7 +22,7 @@ static int start_result;
 static void in_child(void)
 {
 	rnl__generation++;
-	/* After a fork inside a job, this thread is no worker any more. */
+	/* After a fork inside a job, this thread is no longer a worker. */
 	rnl__thread.worker = NULL;
 	rnl__thread.job = NULL;
 	rnl__thread.guard = NULL;

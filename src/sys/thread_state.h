@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What runnel knows of the calling thread: its implicit stream, its worker, its job. */
+/* State of the calling thread: its implicit stream, its worker, its job. */
 #ifndef RNL_THREAD_STATE_H
 #define RNL_THREAD_STATE_H
 
@@ -16,27 +16,27 @@ struct rnl__guarded;
 struct rnl__thread_state {
 	struct rnl__stream *stream;
 	struct rnl__worker *worker;	/* NULL: not a worker */
-	struct rnl_job *job;		/* its function runs on this thread */
-	int error;			/* of the first call of that function that failed */
-	struct rnl__guarded *guard;	/* NULL: no function is under guard */
+	struct rnl_job *job;		/* the job whose function runs on this thread */
+	int error;			/* of the function's first failed call */
+	struct rnl__guarded *guard;	/* NULL: no function is guarded */
 	unsigned generation;		/* rnl__generation when the stream was made */
-	uint32_t tid;			/* the kernel's number of the thread; 0: not known yet */
-	unsigned tid_generation;	/* rnl__generation when that was asked */
+	uint32_t tid;			/* the kernel's thread ID; 0: not known yet */
+	unsigned tid_generation;	/* rnl__generation when tid was read */
 };
 
-/* initial-exec: every operation of every job reads it. */
+/* initial-exec, because every operation of every job reads it */
 extern _Thread_local struct rnl__thread_state rnl__thread
 	__attribute__((tls_model("initial-exec")));
 
 /*
- * A number that grows by one for each fork between the first process that used the library and this
- * one.  An object that has a parent's number belongs to it: its threads are not in this process.
+ * Starts at a constant and grows by one with each fork since the library's first use.  An object
+ * with an earlier number belongs to a parent, and its threads do not exist in this process.
  */
 extern unsigned rnl__generation;
 
-#define RNL__FORKS_MAX 0xffffu	/* parents that are told from memory that is no object */
+#define RNL__FORKS_MAX 0xffffu	/* ancestors whose objects are recognised */
 
-/* 0; -EOWNERDEAD an object with that number belongs to a parent; -EINVAL it is no number of one. */
+/* Returns 0; -EOWNERDEAD: the number of a parent's object; -EINVAL: not an object's number. */
 static inline int rnl__generation_check(unsigned generation)
 {
 	if (generation == rnl__generation)
@@ -44,7 +44,7 @@ static inline int rnl__generation_check(unsigned generation)
 	return rnl__generation - generation <= RNL__FORKS_MAX ? -EOWNERDEAD : -EINVAL;
 }
 
-/* The kernel's number of the calling thread. */
+/* Returns the kernel's ID of the calling thread. */
 static inline uint32_t rnl__thread_tid(void)
 {
 	if (!rnl__thread.tid || rnl__thread.tid_generation != rnl__generation) {
@@ -54,7 +54,7 @@ static inline uint32_t rnl__thread_tid(void)
 	return rnl__thread.tid;
 }
 
-/* Counts forks from now on; 0 or -ENOMEM. */
+/* Counts forks from now on.  Returns 0 or -ENOMEM. */
 int rnl__generation_start(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of ThreadSanitizer, where it is in the process; tsan.h has the design. */
+/* Calls ThreadSanitizer if it is in the process; tsan.h has the design. */
 #include "config.h"
 
 #include <stdint.h>
@@ -8,13 +8,13 @@
 
 #ifndef RNL__TSAN_BUILD
 
-/* Its own, of a program that is built with it; else they are NULL. */
+/* Defined in a program that is built with ThreadSanitizer; otherwise NULL. */
 __attribute__((weak, visibility("default"))) void __tsan_acquire(void *addr);
 __attribute__((weak, visibility("default"))) void __tsan_release(void *addr);
 
 bool rnl__tsan_runs;
 
-/* Before the constructors of a program that has the library's archive. */
+/* Runs before the constructors of a program that links the static library. */
 __attribute__((constructor(101))) static void look(void)
 {
 	rnl__tsan_runs = __tsan_acquire && __tsan_release;

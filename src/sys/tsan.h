@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What ThreadSanitizer is told of the library's ordering.
+ * Reports the library's ordering to ThreadSanitizer.
  *
  * DESIGN
- *	A user builds a program with -fsanitize=thread, and links the ordinary library.
- *	ThreadSanitizer sees the program's accesses then, and not the library's atomics: it would
- *	report a race between a thread that submits a job and the worker that runs the job.  So the
- *	library tells it where one thread hands something to another one.  The first thread calls
- *	a release at an address, and then the second one an acquire at that address.
- *	Only an order that a user may rely on is told, at the address of the thing itself: a job, a
- *	latch, a barrier, a slot.  So a race of the user's own is reported as ever.
- *	Without ThreadSanitizer a call is a look at one byte.
- *	A library that is itself built with -fsanitize=thread shows its atomics, and must not hide
- *	that one is missing: there the calls do nothing.
+ *	If a user builds a program with -fsanitize=thread and links the ordinary library,
+ *	ThreadSanitizer sees the program's accesses, but not the library's atomics.  It would report
+ *	a race between a thread that submits a job and the job's worker.  So the library annotates
+ *	each point where one thread passes something to another one: the first calls a release at an
+ *	address, then the second an acquire at that address.
+ *	Only an order that a user may rely on is annotated, at the address of the object: a job, a
+ *	latch, a barrier, a slot.  So races in the user's program are still reported.
+ *	Without ThreadSanitizer an annotation costs the read of one byte.
+ *	If the library itself is built with -fsanitize=thread the calls do nothing: they would hide
+ *	a missing atomic.
  *	docs/memory-order.md lists the calls.
  */
 #ifndef RNL_TSAN_H
@@ -36,13 +36,15 @@ void __tsan_release(void *addr);
 #define rnl__tsan_acquire(at) ((void)(at))
 #else
 
-/* Whether ThreadSanitizer is in the process. */
+/* True if ThreadSanitizer is in the process. */
 extern bool rnl__tsan_runs __attribute__((visibility("hidden")));
 
 __attribute__((cold)) void rnl__tsan_tell_release(const volatile void *at);
 __attribute__((cold)) void rnl__tsan_tell_acquire(const volatile void *at);
 
-/* What this thread did comes before what a thread does after its acquire at this address; NULL: nothing. */
+/*
+ * Orders this thread's earlier accesses before a later acquire at this address.  NULL: no effect.
+ */
 static inline void rnl__tsan_release(const volatile void *at)
 {
 	if (__builtin_expect(rnl__tsan_runs, false))
