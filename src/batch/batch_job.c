@@ -3,12 +3,12 @@
  * A batch on its worker, from its taking to the ends of its requests; batcher.h has the design.
  *
  *	rnl__batch_run()		the job's function
- *	  take_requests()		what is committed: rnl__batch_take()
- *	  issue_batch()			copies in, the user's function, one copy out; a small
- *					batch: the function alone
- *	rnl__batch_done()		the job's callback, when the device has passed it
+ *	  take_requests()		takes committed requests: rnl__batch_take()
+ *	  issue_batch()			copies in, the user's function, one copy out;
+ *					for a small batch the function only
+ *	rnl__batch_done()		the job's callback, after its mark is reached
  *	  complete_all()		results, completion queues, barriers
- *	  rnl__schedule_ended()		takes again, or is idle
+ *	  rnl__schedule_ended()		takes again, or becomes idle
  */
 #include "config.h"
 
@@ -29,10 +29,10 @@
 #include "sys/thread_state.h"
 #include "sys/tsan.h"
 
-#define NR_CHAINS 8u		/* completion queues that a batch serves at a time */
-#define AHEAD 6u		/* requests that are fetched before they are needed */
+#define NR_CHAINS 8u		/* queues for which a batch collects requests */
+#define AHEAD 6u		/* requests to prefetch ahead */
 
-/* Bytes of the results. */
+/* Returns the bytes of the results. */
 static size_t out_bytes_of(const struct rnl__batch *batch)
 {
 	return batch->nr * batch->batcher->out_bytes;
@@ -45,7 +45,7 @@ static size_t status_bytes_of(const struct rnl__batch *batch)
 
 /* ---- taking ---------------------------------------------------------------- */
 
-/* The taker: gives the batch its part of the slab's spans. */
+/* Called by the taker: gives the batch its part of the slab's spans. */
 static void place_spans(struct rnl__batch *batch)
 {
 	struct rnl__slab *slab = batch->slab;
@@ -56,15 +56,15 @@ static void place_spans(struct rnl__batch *batch)
 	slab->spans_used += batch->nr;
 }
 
-/* Takes what was committed up to now.  True: there may be more. */
+/* Takes the requests committed so far.  Returns true if there may be more. */
 static bool look_and_take(struct rnl__batch *batch)
 {
 	struct rnl_batcher *b = batch->batcher;
 
 	rnl__schedule_begin(b);
-	/* relaxed: a producer that starves sets it before it asks, see [batch.A3] */
+	/* relaxed: a starving producer sets it before it asks, see [batch.A3] */
 	if (atomic_load_explicit(&b->starved, memory_order_relaxed)) {
-		/* relaxed: a producer that starves beside us finds the new slab, or asks again */
+		/* relaxed: a producer that starves now finds the new slab, or asks again */
 		atomic_store_explicit(&b->starved, false, memory_order_relaxed);
 		(void)rnl__slab_make(b);
 	}
@@ -79,7 +79,7 @@ static void take_requests(struct rnl__batch *batch)
 	batch->slab = NULL;
 	batch->nr = 0;
 	more = look_and_take(batch);
-	/* A request that asked beside us may be taken already: it needs no other batch. */
+	/* A request that asked meanwhile may be taken already: then it needs no other batch. */
 	if (!more && batch->nr < b->max_batch && rnl__schedule_asked(b))
 		more = look_and_take(batch);
 	rnl__cells_pick(batch);
@@ -91,7 +91,7 @@ static void take_requests(struct rnl__batch *batch)
 
 static int batch_issue_copy(void *dst, const void *src, size_t bytes)
 {
-	/* The host side is page-locked.  Large copies get a mark of their own, see run.h. */
+	/* The host side is page-locked.  Large copies get their own mark, see run.h. */
 	rnl__thread.worker->moved += bytes;
 	return rnl__thread.stream->device->ops->copy(&(struct rnl__copy){
 		.dst = dst, .src = src, .width = bytes, .rows = 1,
@@ -103,21 +103,21 @@ static const struct rnl__slot *batch_slot_of(const struct rnl__batch *batch, uin
 	return &batch->slab->slots[batch->slots[i]];
 }
 
-/* Where a request lies in its slab. */
+/* Returns a request's offset in its slab. */
 static size_t offset_of(const struct rnl__batch *batch, uint32_t i)
 {
 	return batch->spans ? batch_slot_of(batch, i)->offset :
 			      batch->slots[i] * batch->batcher->in_bytes;
 }
 
-/* How far it is to the next request. */
+/* Returns the distance to the next request. */
 static size_t batch_stride_of(const struct rnl__batch *batch, uint32_t i)
 {
 	return batch->spans ? rnl__round_up(batch_slot_of(batch, i)->bytes, RNL__SLAB_UNIT) :
 			      batch->batcher->in_bytes;
 }
 
-/* Tells kernels where each input will lie.  Returns the bytes of all inputs. */
+/* Fills in the spans: each input's place, for kernels.  Returns the bytes of all inputs. */
 static size_t lay_out(struct rnl__batch *batch)
 {
 	size_t bytes = 0;
@@ -137,7 +137,7 @@ static unsigned char *input_of(const struct rnl__batch *batch, uint32_t i)
 	return batch->slab->in + offset_of(batch, i);
 }
 
-/* The neighbours in the slab from a request on.  @next: the first one that is none of them. */
+/* Returns the bytes of a run of neighbours in the slab.  @next: the first request after the run. */
 static size_t bytes_of_neighbours(const struct rnl__batch *batch, uint32_t i, uint32_t *next)
 {
 	size_t bytes = batch_stride_of(batch, i);
@@ -148,7 +148,7 @@ static size_t bytes_of_neighbours(const struct rnl__batch *batch, uint32_t i, ui
 	return bytes;
 }
 
-/* Neighbours are copied at once. */
+/* Copies the inputs; each run of neighbours is one copy. */
 static int batch_copy_in(struct rnl__batch *batch, unsigned char *to)
 {
 	uint64_t copies = 0;
@@ -187,7 +187,7 @@ static unsigned char *output_of(const struct rnl__batch *batch, uint32_t i)
 	return rnl__cell_at(batch->batcher, batch->cells[i]);
 }
 
-/* The first result after @i whose cell is not next to the one before. */
+/* Returns the first result after @i whose cell does not follow the one before. */
 static uint32_t batch_end_of_run(const struct rnl__batch *batch, uint32_t i)
 {
 	for (i++; i < batch->nr && batch->cells[i] == batch->cells[i - 1] + 1; i++)
@@ -195,7 +195,7 @@ static uint32_t batch_end_of_run(const struct rnl__batch *batch, uint32_t i)
 	return i;
 }
 
-/* The results of neighbours are copied at once, and the status of all. */
+/* Copies the results, with one copy for each run of neighbours, and the status of all. */
 static int batch_copy_out(const struct rnl__batch *batch, const struct rnl_batch *view)
 {
 	const size_t each = batch->batcher->out_bytes;
@@ -242,7 +242,7 @@ static int issue_with_copies(struct rnl__batch *batch, struct rnl_batch *view)
 	return ret ? ret : batch_copy_out(batch, view);
 }
 
-/* The worker itself puts the requests side by side. */
+/* Copies the requests to dense memory on the CPU. */
 static const void *gather(const struct rnl__batch *batch)
 {
 	unsigned char *to = batch->gathered;
@@ -256,7 +256,7 @@ static const void *gather(const struct rnl__batch *batch)
 	return batch->gathered;
 }
 
-/* The requests as the function is promised them, in pinned memory. */
+/* Returns the requests in pinned memory, dense and aligned as the function is promised. */
 static const void *pinned_input(const struct rnl__batch *batch)
 {
 	const void *first = input_of(batch, 0);
@@ -268,7 +268,7 @@ static const void *pinned_input(const struct rnl__batch *batch)
 	return first;
 }
 
-/* Where results go that the function is promised side by side, in pinned memory. */
+/* Returns pinned memory for the results, dense and aligned as the function is promised. */
 static void *pinned_output(struct rnl__batch *batch)
 {
 	unsigned char *first = output_of(batch, 0);
@@ -278,7 +278,7 @@ static void *pinned_output(struct rnl__batch *batch)
 	return batch->scatters ? batch->results : first;
 }
 
-/* The worker itself moves the results to their cells. */
+/* Copies the results to their cells on the CPU. */
 static void batch_scatter(const struct rnl__batch *batch)
 {
 	const size_t each = batch->batcher->out_bytes;
@@ -313,7 +313,7 @@ int rnl__batch_run(struct rnl_job *job)
 {
 	struct rnl__batch *batch = rnl_container_of(job, struct rnl__batch, job);
 
-	/* Another worker may have had its buffers last. */
+	/* Another worker may have used the batch's buffers last. */
 	rnl__tsan_acquire(batch);
 	batch->ran = true;
 	batch->scatters = false;
@@ -323,7 +323,7 @@ int rnl__batch_run(struct rnl_job *job)
 
 /* ---- the ends of requests -------------------------------------------------- */
 
-/* Requests that go to one completion queue together, in the order in which they are done. */
+/* Requests for one completion queue, in the order of their completion. */
 struct chain {
 	struct rnl_cq *cq;
 	struct rnl_job *oldest, *newest;
@@ -342,7 +342,7 @@ static void flush_all(struct chain chains[NR_CHAINS])
 		flush(&chains[i]);
 }
 
-/* The chain of a queue, or a free one. */
+/* Returns the chain of a queue, or a free chain. */
 static struct chain *chain_of(struct chain chains[NR_CHAINS], struct rnl_cq *cq)
 {
 	struct chain *spare = NULL;
@@ -373,12 +373,12 @@ static void complete_in_chain(struct chain chains[NR_CHAINS], struct rnl_job *jo
 
 static void complete_request(struct chain chains[NR_CHAINS], struct rnl_job *job, int result)
 {
-	/* A request of a barrier is on its queue before the barrier counts it as done. */
+	/* A request with a barrier must be on its queue before the barrier counts it as done. */
 	if (rnl__job_cq_of(job) && !job->barrier) {
 		complete_in_chain(chains, job, result);
 		return;
 	}
-	/* A callback, which may take long, must not hold up requests before it. */
+	/* A callback may take long, and must not delay the requests before it. */
 	if (rnl__job_callback_of(job))
 		flush_all(chains);
 	rnl__complete_request(rnl__thread.worker, job, result);
@@ -420,8 +420,8 @@ static uint32_t nr_failed(const struct rnl__batch *batch, const int32_t *status,
 }
 
 /*
- * Counts first, and leaves the slots: a thread that sees a request done finds it counted, and its
- * slot given back.
+ * Counts and releases the slots first: a thread that sees a request done finds it counted and its
+ * slot free.
  */
 static void complete_all(struct rnl__batch *batch, int error)
 {
@@ -453,7 +453,7 @@ static void complete_all(struct rnl__batch *batch, int error)
 	rnl__owed_tell(rnl__thread.worker);
 }
 
-/* The device has failed and runs nothing any more: takes all requests, and ends them. */
+/* The device has failed: takes all requests, and completes them with the error. */
 static void batch_fail_all(struct rnl__batch *batch, int error)
 {
 	bool more;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Batchers: attributes, life, figures; batcher.h has the design. */
+/* Batchers: create, destroy and statistics; batcher.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 #define BATCH_DEFAULT 256u
 #define IN_FLIGHT_DEFAULT 4u
 #define SLABS_DEFAULT 4u
-#define BATCHES_EACH 4u		/* of the largest, in a slab ... */
-#define SLAB_DEFAULT (16u << 20) /* ... up to this number of bytes */
+#define BATCHES_EACH 4u		/* slots of a slab, in largest batches ... */
+#define SLAB_DEFAULT (16u << 20) /* ... up to this many bytes */
 #define TURN_MAX 32u
 #define CREATE "rnl_batcher_create()"
 #define STATS "rnl_batcher_read_stats()"
@@ -58,7 +58,7 @@ static int batcher_check_attr(struct rnl_pool *pool, const struct rnl_batcher_at
 	return rnl__check_ranges(&pool->log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
-/* Replaces the attributes that are 0. */
+/* Replaces attributes that are 0 by their defaults. */
 static void batcher_fill_in(struct rnl_batcher_attr *attr, unsigned nr_devices)
 {
 	if (!attr->max_batch)
@@ -80,7 +80,7 @@ static void batcher_fill_in(struct rnl_batcher_attr *attr, unsigned nr_devices)
 	}
 }
 
-/* Slots of a slab: one for each request of in_bytes; variable requests may be smaller, and more. */
+/* Returns a slab's slots: one for each request of in_bytes, more for variable, smaller requests. */
 static uint32_t nr_slots_for(const struct rnl_batcher_attr *attr)
 {
 	uint64_t nr = attr->slab_bytes / attr->in_bytes;
@@ -90,7 +90,7 @@ static uint32_t nr_slots_for(const struct rnl_batcher_attr *attr)
 	return (uint32_t)rnl__smaller(nr, RNL__SLOTS_MAX);
 }
 
-/* A part of what all parts have together. */
+/* Returns this part's share of a total. */
 static unsigned share_of(const struct rnl_batcher *b, unsigned all)
 {
 	return all / b->nr_parts + (b->part < all % b->nr_parts);
@@ -118,7 +118,7 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 	b->nr_batches = share_of(b, attr->max_in_flight);
 }
 
-/* Gets a batch's pinned memory; nothing if @bytes is 0. */
+/* Allocates a batch's pinned memory, or sets *@ptr to NULL if @bytes is 0. */
 static int batch_get_pinned(const struct rnl_batcher *b, size_t bytes, void *ptr)
 {
 	void *buf = NULL;
@@ -128,7 +128,7 @@ static int batch_get_pinned(const struct rnl_batcher *b, size_t bytes, void *ptr
 	return ret;
 }
 
-/* Space for the largest batch. */
+/* Allocates space for the largest batch. */
 static int batch_make_space(const struct rnl_batcher *b, struct rnl__batch *batch)
 {
 	int ret;
@@ -188,7 +188,7 @@ static int make_batches(struct rnl_batcher *b)
 
 static int make_slabs(struct rnl_batcher *b, unsigned nr)
 {
-	/* The first slab's. */
+	/* The round of the first slab. */
 	const uint64_t round = RNL__START(RNL__SLAB_ROUND_BITS, RNL__SLABS_MAX) / b->max_slabs *
 			       b->max_slabs;
 	int ret = 0;
@@ -199,10 +199,10 @@ static int make_slabs(struct rnl_batcher *b, unsigned nr)
 	for (unsigned i = 0; !ret && i < nr; i++)
 		ret = rnl__slab_make(b);
 	if (!ret)
-		/* relaxed: as above */
+		/* relaxed: the caller publishes it */
 		atomic_store_explicit(&b->slabs[0].word, rnl__slab_word(RNL__SLAB_OPEN, round),
 				      memory_order_relaxed);
-	/* relaxed: as above */
+	/* relaxed: the caller publishes it */
 	atomic_store_explicit(&b->slabs[0].limit, rnl__slab_limit(round, 0), memory_order_relaxed);
 	return ret;
 }
@@ -264,7 +264,7 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 	if (ret)
 		return ret;
 	batcher_fill_in(&attr, used.nr);
-	/* A part has a batch and a slab at least; then one part's batches are on several devices. */
+	/* Each part needs a batch and a slab. If the parts are fewer, each uses several devices. */
 	nr_parts = rnl__smaller(used.nr, rnl__smaller(attr.max_in_flight, attr.nr_slabs));
 	b = aligned_alloc(RNL__CACHE_LINE, nr_parts * sizeof(*b));
 	if (!b)
@@ -284,9 +284,9 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 void rnl_batcher_destroy(struct rnl_batcher *b)
 {
 	if (!b || rnl__pool_check(b->pool))
-		return;		/* NULL, or of a forked child's parent: its workers are not here */
+		return;		/* NULL, or the parent's in a forked child, which has no workers */
 	for (unsigned i = 0; i < b->nr_parts; i++)
-		/* relaxed: a callback that runs now may see it late */
+		/* relaxed: a callback that runs now may see it later */
 		atomic_store_explicit(&b[i].closed, true, memory_order_relaxed);
 	if (rnl__pool_worker(b->pool)) {
 		rnl__pool_log(b->pool, RNL_LOG_ERROR,

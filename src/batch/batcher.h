@@ -1,45 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A batcher: many small requests, moved and run together.
+ * A batcher: copies and runs many small requests together.
  *
  * DESIGN
- *	Producers write requests straight into slabs, pinned arrays of slots.  One slab
- *	is open.  To reserve a slot is one exchange of the slab's word: its state, its
- *	round, and how many slots and bytes are given out.  The producer that finds
- *	the open slab full closes it, and opens the next free one.
- *	A commit sets its slot's state, then asks for a taker (schedule.c).  If a batch
- *	is idle, its job is submitted, so a lone request goes at once.  The job takes
- *	everything that is committed, on whichever worker is free: while workers or
- *	batches are busy, a batch takes more.
- *	The taker passes over a slot that is reserved and not committed: it marks the slot.  The
+ *	Producers write requests directly into slabs, which are pinned arrays of slots.  One slab is
+ *	open.  To reserve a slot is one exchange of the slab's word: its state, its round, and the
+ *	number of slots and bytes given out.  A producer that finds the open slab full closes it and
+ *	opens the next free one.
+ *	A commit sets its slot's state, then asks for a taker (schedule.c).  If a batch is idle, its
+ *	job is submitted, so a single request starts immediately.  The job takes all committed
+ *	requests, on any free worker; while all are busy, requests collect, and a batch takes more.
+ *	If a slot is reserved but not committed, the taker marks it as skipped and goes on.  The
  *	commit finds the mark and puts the request on the list of late requests, which a later batch
- *	takes first.  So nothing waits for a slow producer, and no clock is needed.  A producer that
- *	died costs its slab; another slab is made in its place, up to max_slabs.  Most producers are
- *	only in the middle of a copy, and each slot passed over is one more copy to the device, so a
- *	taker looks again for about a microsecond first.
- *	The slots of a batch are of one slab.  Neighbours are copied at once, so usually
- *	there is one copy in.  On the device requests lie dense, in the order of the
- *	batch.  A done request has left its slot: a slab is used again when all its requests are
- *	done, and waits for no release.
- *	A result has a cell from its batch on until its request is released, and each cell is used
- *	again by itself.  A slot is given out when a cell is promised for it, so a committed request
- *	waits for no release either.  Cells are promised for all slots of a slab at once, as far as
- *	there are any: so a reserve, and a release, change one shared word each.  The taker picks the
- *	cells of a batch: neighbours if there are enough, so usually there is one copy out, else
- *	whatever is free, and one copy for each run of neighbours.
- *	Of a small batch nothing is copied: the function gets the slots and cells themselves.  If
- *	they are no neighbours, or begin at no multiple of the alignment that the function is
- *	promised, it gets pinned memory of the batch, to which the worker moves the requests, and
- *	from which it moves the results to their cells.
- *	Over several devices a batcher has a part for each, with slabs and batches of its own.  A
- *	thread takes the parts in turn, and stays at each for one batch's requests, or 32.  This
- *	loads the parts evenly, and few producers write to the words of one part at a time.  A
- *	request that would wait goes to a part that has space.
+ *	takes first.  So no request waits for a slow producer, and no clock is needed.  A producer
+ *	that died costs its slab; another slab is made instead, up to max_slabs.  Most producers are
+ *	near the end of a copy, and a skipped slot costs one more copy to the device, so a taker
+ *	first polls for about a microsecond.
+ *	All slots of a batch are in one slab.  A run of neighbours is one copy, so usually there is
+ *	one copy in.  On the device requests are dense, in the order of the batch.  A slab is reused
+ *	when all its requests are done, before they are released.
+ *	A result has a cell from its batch until the release of its request, and each cell is reused
+ *	separately.  A slot is given out only with a promise of a cell, so a committed request does
+ *	not wait for a release either.  Cells are promised for all slots of a slab together, as far
+ *	as they last, so a reserve and a release change one shared word each.  The taker picks the
+ *	cells of a batch.  If there are enough neighbours, it picks those, and there is one copy
+ *	out; otherwise it picks any free cells, with one copy for each run of neighbours.
+ *	A small batch is not copied: the function gets the slots and cells themselves.  If they are
+ *	not neighbours, or not aligned as promised, it gets pinned memory of the batch.  The worker
+ *	copies the requests to this memory and the results from it to their cells.
+ *	A batcher over several devices has a part for each, with its own slabs and batches.  A
+ *	thread takes turns with the parts, and stays at each part for the requests of one batch, 32
+ *	at most.  This loads the parts evenly, and few producers write to one part's words at a
+ *	time.  A request that would wait goes to a part that has space.
  *	Model: tests/model/batch.pml.
  *
- *	Calls go down:
+ *	Each file calls only files after it:
  *	batcher.c	a batcher's life
- *	request.c	what producers do
+ *	request.c	reserve, commit and release, called by producers
  *	batch_job.c	a batch on a worker, from its taking to the ends of its requests
  *	schedule.c	which batch takes, and when: the states of the batcher's word
  *	take.c		taking: the states of a slot
@@ -52,8 +49,7 @@
  *	release		-	-	-	-	X
  *	take		-	-	-	X	-
  *	destroy		X	X	X	-	X
- *	X: needs outside synchronisation.  One thread at a time uses a request, from its reserve to
- *	its commit.
+ *	X: needs outside synchronisation.  One thread at a time uses a request until its commit.
  */
 #ifndef RNL_BATCHER_H
 #define RNL_BATCHER_H
@@ -71,12 +67,12 @@
 
 #define RNL__SLABS_MAX 32u
 #define RNL__SLOTS_MAX 32768u
-#define RNL__SLAB_UNIT 16u	/* variable requests begin at multiples of it */
-#define RNL__BATCH_ALIGNMENT 256u	/* of each part of a batch's memory */
+#define RNL__SLAB_UNIT 16u	/* alignment of variable requests */
+#define RNL__BATCH_ALIGNMENT 256u	/* of each array in a batch's memory */
 /*
- * Bytes of a small batch's inputs, and of its outputs.  A kernel that reaches pinned memory itself
- * was measured to win up to there, docs/patterns.md has the figures.  Pinned buffers of that size
- * begin on a page.
+ * Limit of a small batch's input bytes, and of its output bytes.  Up to this size a kernel that
+ * accesses pinned memory directly was measured to be faster; docs/patterns.md has the figures.
+ * Pinned buffers of this size begin on a page.
  */
 #define RNL__BATCH_SMALL ((size_t)64 << 10)
 
@@ -100,13 +96,13 @@ static inline uint64_t rnl__slab_word(enum rnl__slab_state state, uint64_t round
 	       round << RNL__SLAB_ROUND_SHIFT;
 }
 
-/* Whether the word has that state and that round. */
+/* Returns true if the word has that state and that round. */
 static inline bool rnl__slab_is(uint64_t word, enum rnl__slab_state state, uint64_t round)
 {
 	return (word ^ rnl__slab_word(state, round)) >> RNL__SLAB_ROUND_SHIFT == 0;
 }
 
-/* Whether a round is later than the word's.  Both are less than half of all rounds apart. */
+/* Returns true if @round is later than the word's, by less than half of all rounds. */
 static inline bool rnl__slab_before(uint64_t word, uint64_t round)
 {
 	const uint64_t mask = (1u << RNL__SLAB_ROUND_BITS) - 1;
@@ -130,71 +126,71 @@ static inline uint32_t rnl__slab_units(uint64_t word)
 	return word & RNL__SLAB_UNITS_MAX;
 }
 
-/* The first @nr slots of a slab may be given out in a round: cells are promised for them. */
+/* Returns a slab's limit: in @round the first @nr slots may be given out, with promised cells. */
 static inline uint64_t rnl__slab_limit(uint64_t round, uint32_t nr)
 {
 	return (round + 1) << RNL__SLAB_SLOT_BITS | nr;
 }
 
 /*
- * A slot's state: a round, and what became of the slot in that round.  It has all bits of the
- * round: a slot may lie unused for any number of rounds.
+ * A slot's state: a round, and what happened to the slot in that round.  It has all bits of the
+ * round, because a slot may be unused for any number of rounds.
  */
 enum { RNL__SLOT_SKIPPED = 1, RNL__SLOT_COMMITTED, RNL__SLOT_CANCELLED };
 
 static inline uint64_t rnl__slot_state(uint64_t round, unsigned what)
 {
-	/* Of no round: slots begin with 0. */
+	/* round + 1, because slots begin with state 0, which is no round's */
 	return (round + 1) << 2 | what;
 }
 
 struct rnl__slot {
 	_Alignas(32) _Atomic uint64_t state;
-	uint32_t bytes;			/* of the request */
-	uint32_t offset;		/* of a variable request, in the slab */
+	uint32_t bytes;			/* size of the request */
+	uint32_t offset;		/* offset of a variable request in the slab */
 	struct rnl_request *request;
 };
 
 struct rnl__slab {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
 	_Atomic uint64_t limit;		/* rnl__slab_limit(); 0: the slab is closed */
-	/* Slots whose requests are not done; counted when the slab is closed.  At 0 it is free. */
+	/* Slots whose requests are not done, counted from the close on.  At 0 the slab is free. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t held;
-	/* The taker's. */
-	_Alignas(RNL__CACHE_LINE) uint32_t spans_used; /* in this round */
-	/* Constant once the slab is made; one buffer. */
-	unsigned char *in, *out;	/* slots; cells, which are in use apart from the slots */
+	/* Used by the taker only. */
+	_Alignas(RNL__CACHE_LINE) uint32_t spans_used; /* spans used in this round */
+	/* Constant after the slab is made; `in`, `out` and `spans` are one buffer. */
+	unsigned char *in, *out;	/* slots; cells, used independently of the slots */
 	struct rnl_span *spans;		/* NULL: requests are of one size */
 	struct rnl__slot *slots;
-	_Atomic uint64_t *cells;	/* a bit for each free cell; behind the slots, on own lines */
+	_Atomic uint64_t *cells;	/* a bit per free cell; after the slots, on own lines */
 };
 
-/* A cell's number is its slab's, and its index.  So cells of two slabs are never neighbours. */
+/* A cell's number is its slab and its index, so cells of two slabs are never neighbours. */
 #define RNL__CELL_SHIFT 16
 
-/* A batch: an ordinary job of the pool, and the requests that it has taken. */
+/* A batch: an ordinary job of the pool, and the requests that it took. */
 struct rnl__batch {
 	struct rnl_job job;
 	struct rnl_batcher *batcher;
-	unsigned index, home;		/* home: for its submit */
-	bool ran;			/* the job's function ran; else the pool refused the job */
+	unsigned index, home;		/* home: the worker to submit to */
+	bool ran;			/* the function ran; false: the pool refused the job */
 	struct rnl__slab *slab;
 	uint32_t nr;
 	struct rnl_span *spans;		/* in the slab; NULL: requests are of one size */
-	/* What is taken; space for the largest batch. */
+	/* The taken requests, their cells and slots; space for the largest batch. */
 	struct rnl_request **requests;
 	uint32_t *cells;
 	uint16_t *slots;
-	/* Pinned, or NULL. */
-	unsigned char *gathered;	/* input of a small batch */
-	unsigned char *results;		/* and output */
+	/* Pinned memory, or NULL. */
+	unsigned char *gathered;	/* dense input of a small batch */
+	unsigned char *results;		/* dense output of a small batch */
 	int32_t *status;
-	bool scatters;			/* its output is in `results`, and goes to the cells */
+	bool scatters;			/* its output is in `results`, to be copied to the cells */
 };
 
-/* The batcher's word: two flags, and above them a bit for each idle batch; see schedule.c. */
-#define RNL__BATCHER_ASKED UINT64_C(1)	/* a request is committed; no taker has begun since */
-#define RNL__BATCHER_TAKER UINT64_C(2)	/* a batch is queued to take, or takes */
+/* The batcher's word: two flags, then a bit for each idle batch; see schedule.c. */
+#define RNL__BATCHER_ASKED UINT64_C(1)	/* a request was committed; no taker has begun since */
+#define RNL__BATCHER_TAKER UINT64_C(2)	/* a batch is queued to take, or is taking */
 #define RNL__BATCHER_IDLE_SHIFT 32
 #define RNL__BATCHES_MAX 32u
 
@@ -203,54 +199,54 @@ struct rnl__batch_figures {
 	_Atomic uint32_t largest;
 };
 
-/* A part of a batcher.  The first one stands for the batcher: it begins an array of all parts. */
+/* A part of a batcher.  The first part represents the batcher: it begins the array of all parts. */
 struct rnl_batcher {
-	/* Constant once created, except `closed`, which is set once. */
+	/* Constant after the create, except `closed`, which is set once. */
 	struct rnl_pool *pool;
-	struct rnl__used used;		/* devices, of all parts */
+	struct rnl__used used;		/* devices of all parts */
 	unsigned part, nr_parts;
-	unsigned turn;			/* requests of a thread before it goes to the next part */
+	unsigned turn;			/* requests of a thread before it uses the next part */
 	int (*fn)(const struct rnl_batch *batch);
 	void *arg;
 	bool variable, has_status;
-	uint32_t max_batch, nr_slots;	/* nr_slots: of a slab */
-	uint32_t nr_units;		/* of a slab's input, if variable */
-	uint32_t cell_unit;		/* cells at multiples of it are aligned for a batch */
+	uint32_t max_batch, nr_slots;	/* nr_slots: slots of a slab */
+	uint32_t nr_units;		/* units of a slab's input, if variable */
+	uint32_t cell_unit;		/* a batch's first cell is aligned at multiples of it */
 	size_t in_bytes, out_bytes, slab_bytes;
 	size_t small_bytes;		/* RNL__BATCH_SMALL; 0: all batches are copied */
 	unsigned max_slabs, nr_batches;
 	struct rnl__batch *batches;
 	_Atomic bool closed;
 
-	/* Read by every reserve and release, changed with every slab. */
-	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t open; /* the round that is open */
-	_Atomic uint64_t promised;	/* cells, in all */
-	_Atomic bool lacks_cells;	/* a reserve found no cell that can be promised */
+	/* Read by each reserve and release, changed with each slab. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t open; /* the open round */
+	_Atomic uint64_t promised;	/* cells promised since the create */
+	_Atomic bool lacks_cells;	/* a reserve found no cell to promise */
 
-	/* Read by every commit, changed by every batch. */
+	/* Read by each commit, changed by each batch. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
-	_Atomic uint32_t busy;		/* of the first part: see rnl__batcher_busy() */
+	_Atomic uint32_t busy;		/* in the first part only: see rnl__batcher_busy() */
 
 	_Alignas(RNL__CACHE_LINE) struct rnl__inbox late;
 
-	/* The taker's. */
-	_Alignas(RNL__CACHE_LINE) uint64_t at; /* the round that takers have come to */
-	uint32_t seen;			/* slots of that round that are taken or passed over */
-	struct rnl_request *late_first;	/* taken off `late`, not yet in a batch */
-	uint32_t next_cell;		/* where the search for cells begins */
-	_Atomic uint64_t settled;	/* promises that were kept, or are not needed; in all */
+	/* Used by the taker only. */
+	_Alignas(RNL__CACHE_LINE) uint64_t at; /* the round that takers have reached */
+	uint32_t seen;			/* slots of that round that are taken or skipped */
+	struct rnl_request *late_first;	/* removed from `late`, not yet in a batch */
+	uint32_t next_cell;		/* where the next search for cells begins */
+	_Atomic uint64_t settled;	/* promises kept or given up since the create */
 
 	_Alignas(RNL__CACHE_LINE) struct rnl__batch_figures figures;
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t refused;
-	_Atomic uint32_t nr_slabs;	/* slabs that have memory */
+	_Atomic uint32_t nr_slabs;	/* slabs with memory */
 	_Atomic bool starved;		/* a reserve found no free slab, or no cell */
 
 	struct rnl__slab slabs[RNL__SLABS_MAX];
 };
 
 /*
- * A latch: batches of all parts that are not idle.  A batch's callback may commit to any part, so
- * a destroy that waited for one part after the other would miss what comes behind it.
+ * Returns the latch that counts the busy batches of all parts.  A batch's callback may commit to
+ * any part, so a destroy that waited for one part after the other could miss a batch.
  */
 static inline _Atomic uint32_t *rnl__batcher_busy(struct rnl_batcher *b)
 {
@@ -264,31 +260,31 @@ static inline struct rnl__slab *rnl__slab_of(struct rnl_batcher *b, uint64_t rou
 
 /* ---- slabs ---------------------------------------------------------------- */
 
-/* Makes one more slab.  Return: 0; -EAGAIN there are max_slabs; -ENOMEM; -EIO. */
+/* Makes one more slab.  Returns 0, -EAGAIN if there are max_slabs, -ENOMEM or -EIO. */
 int rnl__slab_make(struct rnl_batcher *b);
 void rnl__slabs_free(struct rnl_batcher *b);
 
-/* Gives a request of @bytes a slot, and promises it a cell.  Return: 0; -EAGAIN there is none. */
+/* Gives a request of @bytes a slot and the promise of a cell.  Returns 0; -EAGAIN: none is free. */
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes);
 
-/* @nr slots are not used any more; the last one frees the slab. */
+/* Releases @nr slots; the last release frees the slab. */
 void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr);
 
 /* ---- cells ----------------------------------------------------------------- */
 
-/* Promises up to @most cells.  Returns how many; 0: none is left. */
+/* Promises up to @most cells.  Returns the number of promises; 0: no cell is left. */
 uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most);
 
-/* @nr promises were kept, or are not needed. */
+/* Settles @nr promises that were kept, or are not needed. */
 void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr);
 
-/* Wakes threads that found no cell: there may be some.  A full barrier stands before the call. */
+/* Wakes threads that found no cell.  The caller has a full barrier before the call. */
 void rnl__cells_wake(struct rnl_batcher *b);
 
-/* The taker: picks cells for the requests of a batch, which are promised. */
+/* Called by the taker: picks cells for the batch's requests, which have promises. */
 void rnl__cells_pick(struct rnl__batch *batch);
 
-/* A request's cell is not used any more. */
+/* Frees a request's cell. */
 void rnl__cell_release(struct rnl_batcher *b, uint32_t cell);
 
 static inline unsigned char *rnl__cell_at(const struct rnl_batcher *b, uint32_t cell)
@@ -300,22 +296,24 @@ static inline unsigned char *rnl__cell_at(const struct rnl_batcher *b, uint32_t 
 
 /* ---- schedule ------------------------------------------------------------- */
 
-/* A request was committed: a batch is to take it.  A full barrier stands before the call. */
+/* Asks for a batch to take a committed request.  The caller has a full barrier before the call. */
 void rnl__schedule_ask(struct rnl_batcher *b);
 
-/* The taker, before it looks for requests: later commits ask again. */
+/* Called by the taker before it looks for requests: later commits ask again. */
 void rnl__schedule_begin(struct rnl_batcher *b);
 bool rnl__schedule_asked(struct rnl_batcher *b);
 
-/* The taker has taken its requests.  @more: it has left some. */
+/* Ends the taking.  @more: requests are left. */
 void rnl__schedule_taken(struct rnl_batcher *b, bool more);
 
-/* A batch is done.  It takes again, or is idle; then the batcher may be gone. */
+/* Ends a batch: it takes again, or is idle; then the batcher may be freed. */
 void rnl__schedule_ended(struct rnl__batch *batch);
 
 /* ---- taking --------------------------------------------------------------- */
 
-/* The taker: puts committed requests into the batch.  True: there may be more. */
+/*
+ * Called by the taker: puts committed requests into the batch.  Returns true if more may be left.
+ */
 bool rnl__batch_take(struct rnl__batch *batch);
 
 /* ---- a batch's job --------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cells: the output of requests, used one by one; batcher.h has the design.
+ * Cells: the outputs of requests, reused one by one; batcher.h has the design.
  *
  * DESIGN
- *	A part has a cell for each slot of its slabs.  A bit for each cell says whether the cell is
+ *	A part has a cell for each slot of its slabs.  A bit for each cell is set if the cell is
  *	free, that is, not in use.
  *
  *	       a slab's limit is raised              the taker picks it           release
@@ -11,13 +11,13 @@
  *	    ^                               |
  *	    +---- cancel, slab is closed ---+
  *
- *	A promise names no cell, it is only counted: `promised` and `settled` only grow, and differ by
- *	the promises that hold.  Only as many are made as bits are set beyond that, so the taker
- *	finds a cell for each request.  To promise reads `promised` first, then `settled`, then the
- *	bits, and compares `promised` again.  Meanwhile cells that are released, and promises that
- *	are settled, only add to what there is; and the taker clears bits before it settles.
- *	A release sets a bit, and that is all, unless `lacks_cells` says that a thread may wait.
- *	Without output there are no cells, and nothing to wait for.
+ *	A promise names no cell, it is only counted: `promised` and `settled` only grow, and the
+ *	open promises are their difference.  Promises are made only up to the number of bits set, so
+ *	the taker finds a cell for each request.  To promise, a thread reads `promised`, then
+ *	`settled`, then the bits, and compares `promised` again.  Meanwhile releases and settled
+ *	promises only add to the free cells: the taker clears bits before it settles.
+ *	A release only sets a bit, unless `lacks_cells` shows that a thread may wait.
+ *	Without output there are no cells, and no thread waits for one.
  */
 #include "config.h"
 
@@ -32,10 +32,10 @@
 
 /* ---- promises --------------------------------------------------------------- */
 
-/* Cells, up to @most, that are free and not promised, if @promised is still so afterwards. */
+/* Returns how many cells, up to @most, are free and not promised, while @promised holds. */
 static uint32_t count_cells(struct rnl_batcher *b, uint64_t promised, uint32_t most)
 {
-	/* [batch.P4] acquire: bits of cells that were picked are clear; pairs with [batch.P3] */
+	/* [batch.P4] acquire: the bits of picked cells are clear; pairs with [batch.P3] */
 	const uint64_t settled = atomic_load_explicit(&b->settled, memory_order_acquire);
 	const uint64_t held = promised - settled;
 	/* [batch.N2] acquire: the slabs' bits; pairs with [batch.N1] */
@@ -44,7 +44,7 @@ static uint32_t count_cells(struct rnl_batcher *b, uint64_t promised, uint32_t m
 
 	for (uint32_t s = 0; s < nr_slabs && nr < held + most; s++)
 		for (uint32_t i = 0; i < b->nr_slots && nr < held + most; i += 64)
-			/* relaxed: [batch.P1] orders, for the taker */
+			/* relaxed: [batch.P1] orders it for the taker */
 			nr += (unsigned)__builtin_popcountll(
 				atomic_load_explicit(&b->slabs[s].cells[i / 64],
 						     memory_order_relaxed));
@@ -61,7 +61,7 @@ uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most)
 		uint64_t promised = rnl__peek(&b->promised);
 		const uint32_t nr = count_cells(b, promised, most);
 
-		/* relaxed: the count comes before it, as what is added is counted */
+		/* relaxed: the cells of this addition were counted before */
 		if (nr && atomic_compare_exchange_strong_explicit(&b->promised, &promised,
 								  promised + nr,
 								  memory_order_relaxed,
@@ -75,8 +75,8 @@ uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most)
 		/* relaxed: the barrier orders it */
 		atomic_store_explicit(&b->lacks_cells, true, memory_order_relaxed);
 		/*
-		 * [batch.B6] full barrier: we say so, then look again; pairs with those before the
-		 * calls of rnl__cells_wake()
+		 * [batch.B6] full barrier: sets `lacks_cells`, then counts again; pairs with the
+		 * barriers before the calls of rnl__cells_wake()
 		 */
 		rnl__full_barrier();
 	}
@@ -87,7 +87,7 @@ void rnl__cells_wake(struct rnl_batcher *b)
 	/* relaxed: the caller's full barrier orders it; pairs with [batch.B6] */
 	if (!atomic_load_explicit(&b->lacks_cells, memory_order_relaxed))
 		return;
-	/* relaxed: who says so again meanwhile has seen the cell, or is rung for */
+	/* relaxed: a thread that sets it again meanwhile has seen the cell, or is woken */
 	atomic_store_explicit(&b->lacks_cells, false, memory_order_relaxed);
 	rnl__pool_wake_batches(b->pool);
 }
@@ -96,7 +96,7 @@ void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr)
 {
 	if (!b->out_bytes)
 		return;
-	/* [batch.P3] release: the cells that were picked are not free; pairs with [batch.P4] */
+	/* [batch.P3] release: the bits of picked cells are clear; pairs with [batch.P4] */
 	atomic_fetch_add_explicit(&b->settled, nr, memory_order_release);
 	rnl__mb_after_rmw();
 	rnl__cells_wake(b);
@@ -104,11 +104,11 @@ void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr)
 
 /* ---- picking ---------------------------------------------------------------- */
 
-/* The first cell in [at, end) of a slab that is free, or that is in use; @end: there is none. */
+/* Returns the first cell of a slab in [at, end) that is free, or in use; @end: there is none. */
 static uint32_t find_cell(const struct rnl__slab *slab, uint32_t at, uint32_t end, bool is_free)
 {
 	while (at < end) {
-		/* relaxed: [batch.F2] orders, when the cell is picked */
+		/* relaxed: [batch.F2] orders it when the cell is picked */
 		uint64_t bits = atomic_load_explicit(&slab->cells[at / 64], memory_order_relaxed);
 
 		bits = (is_free ? bits : ~bits) >> at % 64;
@@ -129,7 +129,7 @@ static void pick_cells(struct rnl__batch *batch, struct rnl__slab *slab, uint32_
 		const uint32_t stop = (uint32_t)rnl__smaller(end, (at / 64 + 1) * 64);
 		const uint64_t bits = ~UINT64_C(0) >> (64 - (stop - at)) << at % 64;
 
-		/* [batch.F2] acquire: the last user has left the cell; pairs with [batch.F1] */
+		/* [batch.F2] acquire: the last user's accesses; pairs with [batch.F1] */
 		atomic_fetch_and_explicit(&slab->cells[at / 64], ~bits, memory_order_acquire);
 		rnl__tsan_acquire(&slab->cells[at / 64]);
 		for (; at < stop; at++)
@@ -138,8 +138,8 @@ static void pick_cells(struct rnl__batch *batch, struct rnl__slab *slab, uint32_
 }
 
 /*
- * Picks runs of at least @least cells that begin at a multiple of @unit.  The search begins after
- * the cells of the last batch.  Returns how many requests have a cell then.
+ * Picks runs of at least @least cells that begin at a multiple of @unit.  Searches from the end of
+ * the last batch's cells.  Returns the number of requests that have a cell then.
  */
 static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_t unit)
 {
@@ -148,7 +148,7 @@ static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_
 	const uint32_t slab_of_next = b->next_cell >> RNL__CELL_SHIFT;
 	uint32_t at = INDEX_OF(b->next_cell), nr = 0;
 
-	/* The slab that the search begins in comes once more, from its first cell on. */
+	/* The first slab is searched once more at the end, from its first cell on. */
 	for (uint32_t i = 0; i <= nr_slabs; i++, at = 0) {
 		const uint32_t index = (slab_of_next + i) % nr_slabs;
 		struct rnl__slab *slab = &b->slabs[index];
@@ -173,7 +173,7 @@ static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_
 	return nr;
 }
 
-/* The results of a small batch stay where the function puts them if they begin at a unit. */
+/* If a small batch gets one run that begins at a unit, its results need no copy. */
 void rnl__cells_pick(struct rnl__batch *batch)
 {
 	const struct rnl_batcher *b = batch->batcher;
@@ -197,7 +197,7 @@ void rnl__cell_release(struct rnl_batcher *b, uint32_t cell)
 		return;
 	word = &b->slabs[cell >> RNL__CELL_SHIFT].cells[INDEX_OF(cell) / 64];
 	rnl__tsan_release(word);
-	/* [batch.F1] release: we do not look at the result any more; pairs with [batch.F2] */
+	/* [batch.F1] release: our accesses to the result; pairs with [batch.F2] */
 	atomic_fetch_or_explicit(word, UINT64_C(1) << INDEX_OF(cell) % 64, memory_order_release);
 	rnl__mb_after_rmw();
 	rnl__cells_wake(b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What producers do with requests; batcher.h has the design. */
+/* Requests: reserve, commit and release, called by producers; batcher.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct rnl_request) <= 192, "a request is three cache line
 
 /* ---- checks ---------------------------------------------------------------- */
 
-/* Logs why a call is refused.  Return: @ret. */
+/* Logs why a call is refused.  Returns @ret. */
 static int request_refused(const struct rnl_batcher *b, int ret, const char *call,
 			   const struct rnl_request *request, const char *why)
 {
@@ -37,7 +37,7 @@ static int request_refused(const struct rnl_batcher *b, int ret, const char *cal
 	return ret;
 }
 
-/* Return: 0; -EINVAL it is no request. */
+/* Returns 0, or -EINVAL if it is not a request. */
 static int check_request(const char *call, const struct rnl_request *request)
 {
 	if (!request)
@@ -49,7 +49,7 @@ static int check_request(const char *call, const struct rnl_request *request)
 			       "was not initialised: call rnl_job_init(&request->job, NULL)");
 }
 
-/* Return: 0 the request has a slot or a result to give back; -EINVAL it has nothing. */
+/* Returns 0 if the request has a slot or a result to release, or -EINVAL if it has none. */
 static int check_in_use(const char *call, const struct rnl_request *request)
 {
 	int ret = check_request(call, request);
@@ -62,10 +62,10 @@ static int check_in_use(const char *call, const struct rnl_request *request)
 	return rnl__pool_check(request->batcher->pool) ? -EOWNERDEAD : 0;
 }
 
-/* Return: 0 the batcher takes requests; -ESHUTDOWN; -EIO. */
+/* Returns 0 if the batcher accepts requests, -ESHUTDOWN or -EIO. */
 static int check_open(struct rnl_batcher *b)
 {
-	/* relaxed: beside a close both answers are right */
+	/* relaxed: concurrently with a close both answers are right */
 	if (atomic_load_explicit(&b->closed, memory_order_relaxed) || rnl__pool_closed(b->pool))
 		return -ESHUTDOWN;
 	return rnl__pool_failed(b->pool) ? -EIO : 0;
@@ -94,7 +94,7 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 			       "release it");
 }
 
-/* What other jobs may have, and this one has; NULL: nothing. */
+/* Returns the attribute of the job that requests may not have, or NULL. */
 static const char *not_for_requests(const struct rnl_job *job)
 {
 	static const struct { uint32_t flag; const char *why; } flags[] = {
@@ -116,7 +116,7 @@ static const char *not_for_requests(const struct rnl_job *job)
 	return NULL;
 }
 
-/* A request may have a barrier of the batcher's pool, and nothing else that jobs may have. */
+/* Checks that the job has nothing except, perhaps, a barrier of the batcher's pool. */
 static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 {
 	const char *why = NULL;
@@ -136,19 +136,19 @@ static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 
 /* ---- reserving ------------------------------------------------------------- */
 
-/* No slab is free, or no cell: the taker may make one more. */
+/* No slab or no cell is free: asks the taker to make one more slab. */
 static void starve(struct rnl_batcher *b)
 {
 	if (rnl__figure_read(&b->nr_slabs) == b->max_slabs)
 		return;
 	/* relaxed: the barrier orders it */
 	atomic_store_explicit(&b->starved, true, memory_order_relaxed);
-	/* [batch.A3] full barrier: as a commit's, of `starved`; pairs with [batch.A2] */
+	/* [batch.A3] full barrier: orders `starved` like a commit's state; pairs with [batch.A2] */
 	rnl__full_barrier();
 	rnl__schedule_ask(b);
 }
 
-/* Whether a batch would begin with a request that is committed now. */
+/* Returns true if a batch would start immediately with a request committed now. */
 static bool is_calm(struct rnl_batcher *b)
 {
 	const uint64_t word = rnl__peek(&b->word);
@@ -156,7 +156,7 @@ static bool is_calm(struct rnl_batcher *b)
 	return word >> RNL__BATCHER_IDLE_SHIFT && !(word & (RNL__BATCHER_ASKED | RNL__BATCHER_TAKER));
 }
 
-/* The part to begin with. */
+/* Returns the part to try first. */
 static unsigned choose(struct rnl_batcher *b)
 {
 	static _Thread_local unsigned turns __attribute__((tls_model("initial-exec")));
@@ -164,7 +164,7 @@ static unsigned choose(struct rnl_batcher *b)
 
 	if (b->nr_parts == 1)
 		return 0;
-	/* Mixed, by Fibonacci hashing (Knuth, 6.4): a thread may take turns with other batchers. */
+	/* Fibonacci hashing (Knuth, 6.4) mixes: a thread may alternate between batchers. */
 	own = (uint32_t)(rnl__thread_number() + turns++ / b->turn) * 2654435769u;
 	own = (unsigned)((uint64_t)own * b->nr_parts >> 32);
 	if (!is_calm(&b[own]))
@@ -223,21 +223,21 @@ int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size
 
 /* ---- committing ------------------------------------------------------------ */
 
-/* The request's job, which is claimed, is accepted and started. */
+/* Accepts the request's job, which is claimed, and marks it as started. */
 static void accept(struct rnl_batcher *b, struct rnl_job *job)
 {
-	/* relaxed: a second waiter may read it, the value is the same */
+	/* relaxed: a second waiter may read it, but the value does not change */
 	atomic_store_explicit(rnl__atomic(&job->pool), b->pool, memory_order_relaxed);
-	/* relaxed: the same */
+	/* relaxed: like `pool` */
 	atomic_store_explicit(rnl__atomic(&job->generation), b->pool->generation,
 			      memory_order_relaxed);
-	/* From here on rnl_job_cancel() comes too late. */
+	/* From here on rnl_job_cancel() has no effect. */
 	rnl__job_accepted(job, RNL__JOB_STARTED);
 	if (job->barrier)
 		rnl__job_set_round(job, rnl__barrier_count(job->barrier));
 }
 
-/* Sets the state of the request's slot.  True: the taker passed the slot over before. */
+/* Sets the state of the request's slot.  Returns true if the taker skipped the slot before. */
 static bool set_slot(struct rnl_batcher *b, const struct rnl_request *request, unsigned what)
 {
 	const uint64_t round = request->round;
@@ -246,9 +246,9 @@ static bool set_slot(struct rnl_batcher *b, const struct rnl_request *request, u
 
 	rnl__tsan_release(slot);
 	/*
-	 * [batch.C1] release: the request, and its slot's content; acquire: what the taker
-	 * that passed it over did; pairs with [batch.C2], [batch.C3].  And a full barrier, with
-	 * rnl__mb_after_rmw(), before the look for a taker: see [batch.A1].
+	 * [batch.C1] release: the request, and its slot's content; acquire: the accesses of the
+	 * taker that skipped it; pairs with [batch.C2], [batch.C3].  With rnl__mb_after_rmw() also
+	 * a full barrier before the check for a taker: see [batch.A1].
 	 */
 	state = atomic_exchange_explicit(&slot->state, rnl__slot_state(round, what),
 					 memory_order_acq_rel);
@@ -276,7 +276,7 @@ int rnl_request_commit(struct rnl_request *request)
 		return ret;
 	accept(b, &request->job);
 	request->job.request = COMMITTED;
-	/* From here on the request may be done, and gone, unless it was passed over. */
+	/* From here on the request may be done and freed, unless it was skipped. */
 	if (set_slot(b, request, RNL__SLOT_COMMITTED)) {
 		rnl__figure_add_any(&b->figures.late, 1);
 		(void)rnl__inbox_put(&b->late, request, &request->job.link);
@@ -286,11 +286,11 @@ int rnl_request_commit(struct rnl_request *request)
 	return 0;
 }
 
-/* Gives back the slot of a request that was not committed. */
+/* Releases the slot of a request that was not committed. */
 static void give_slot(struct rnl_batcher *b, const struct rnl_request *request)
 {
 	rnl__figure_add_any(&b->figures.cancelled, 1);
-	/* Otherwise a taker releases the slot when it comes to it. */
+	/* Otherwise a taker releases the slot when it reaches it. */
 	if (set_slot(b, request, RNL__SLOT_CANCELLED))
 		rnl__slab_release(b, &b->slabs[request->slab], 1);
 	else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which batch takes what is committed, and when; batcher.h has the design.
+ * Decides which batch takes the committed requests, and when; batcher.h has the design.
  *
  * DESIGN
- *	The batcher's word has two flags.  A: ASKED, a request is committed, and no taker has begun
- *	since.  T: TAKER, one batch is queued to take, or takes.
+ *	The batcher's word has two flags.  A: ASKED, a request was committed, and no taker has begun
+ *	since.  T: TAKER, one batch is queued to take, or is taking.
  *
  *	word	event						next
  *	- -	ask; a batch is idle: submits that batch	A T
@@ -12,13 +12,13 @@
  *	A -	a batch ends: it submits itself			A T
  *	A T	the taker begins				- T
  *	- T	ask						A T
- *	- T	taken; not asked, and nothing is left		- -
- *	- T	taken; asked, or more is left:
+ *	- T	taken; not asked, and no request is left	- -
+ *	- T	taken; asked, or requests are left:
  *		a batch is idle: submits that batch		A T
  *		no batch is idle				A -
  *
- *	`taken` may also find A T.  TAKER is a lock that no thread waits for: its owner
- *	looks, before it gives the lock up, whether it was asked again.
+ *	`taken` may also find A T.  TAKER is a lock that no thread waits for: before its owner
+ *	releases it, the owner checks whether it was asked again.
  */
 #include "config.h"
 
@@ -37,7 +37,7 @@ static uint64_t bit_of(unsigned batch)
 	return UINT64_C(1) << (RNL__BATCHER_IDLE_SHIFT + batch);
 }
 
-/* An idle batch, by the word; NULL: there is none. */
+/* Returns an idle batch according to the word, or NULL. */
 static struct rnl__batch *idle_of(struct rnl_batcher *b, uint64_t word)
 {
 	uint32_t idle = (uint32_t)(word >> RNL__BATCHER_IDLE_SHIFT);
@@ -46,8 +46,8 @@ static struct rnl__batch *idle_of(struct rnl_batcher *b, uint64_t word)
 }
 
 /*
- * Submits a batch, which `busy` counts; NULL: there is none, and the count is dropped.  The pool
- * takes the job even if it is full or closed.  If the device has failed, the job fails.
+ * Submits a batch, which `busy` counts.  If @batch is NULL, only drops the count.  The pool accepts
+ * the job even if it is full or closed.  If the device has failed, the job fails.
  */
 static void schedule_submit(struct rnl_batcher *b, struct rnl__batch *batch)
 {
@@ -60,8 +60,8 @@ static void schedule_submit(struct rnl_batcher *b, struct rnl__batch *batch)
 void rnl__schedule_ask(struct rnl_batcher *b)
 {
 	/*
-	 * [batch.A1] relaxed, behind the caller's full barrier: if we see ASKED, the
-	 * taker that clears it sees our commit; pairs with [batch.A2].
+	 * [batch.A1] relaxed, after the caller's full barrier: if we see ASKED, the taker that
+	 * clears it sees our commit; pairs with [batch.A2].
 	 */
 	uint64_t word = atomic_load_explicit(&b->word, memory_order_relaxed), next;
 	struct rnl_pool *pool = b->pool;
@@ -70,8 +70,8 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 	if (word & ASKED)
 		return;
 	/*
-	 * Before ASKED: other commits rely on us then.  A drain has to wait until the job
-	 * counts, and a destroy until the batch has ended.
+	 * Before ASKED is set, because other commits then rely on this call.  A drain must wait
+	 * until the job counts, and a destroy until the batch has ended.
 	 */
 	(void)rnl__outside_enter(pool, RNL__OPERATION, 1);
 	rnl__latch_add(rnl__batcher_busy(b), 1);
@@ -84,8 +84,8 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 			next = (next & ~bit_of(batch->index)) | TAKER;
 		/*
 		 * [batch.W1] acquire: the batch as its last run left it; pairs with [batch.W2].
-		 * release: a drain after a commit that sees ASKED sees the operation that we
-		 * began; pairs with [batch.A1].
+		 * release: a drain after a commit that sees ASKED sees the operation that we began;
+		 * pairs with [batch.A1].
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
@@ -96,7 +96,7 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 void rnl__schedule_begin(struct rnl_batcher *b)
 {
 	/*
-	 * [batch.A2] acquire and a full barrier: the commits that saw ASKED before this
+	 * [batch.A2] acquire and a full barrier: the commits that saw ASKED before this operation
 	 * are seen after it; pairs with [batch.A1].
 	 */
 	atomic_fetch_and_explicit(&b->word, ~ASKED, memory_order_acq_rel);
@@ -105,7 +105,7 @@ void rnl__schedule_begin(struct rnl_batcher *b)
 
 bool rnl__schedule_asked(struct rnl_batcher *b)
 {
-	/* relaxed: a hint; [batch.A2] orders */
+	/* relaxed: a hint; [batch.A2] orders it */
 	return atomic_load_explicit(&b->word, memory_order_relaxed) & ASKED;
 }
 
@@ -118,11 +118,11 @@ void rnl__schedule_taken(struct rnl_batcher *b, bool more)
 	do {
 		next = more ? word | ASKED : word;
 		batch = next & ASKED ? idle_of(b, word) : NULL;
-		/* Without an idle batch, the next batch that ends takes. */
+		/* If no batch is idle, the next batch that ends takes. */
 		next = batch ? next & ~bit_of(batch->index) : next & ~TAKER;
 		/*
-		 * [batch.W2] release: how far the taking has come, to the next taker;
-		 * acquire: an idle batch; pairs with [batch.W1], [batch.W2], [batch.W3].
+		 * [batch.W2] release: the progress of the taking, to the next taker; acquire: an
+		 * idle batch; pairs with [batch.W1], [batch.W2], [batch.W3].
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
@@ -139,8 +139,8 @@ void rnl__schedule_ended(struct rnl__batch *batch)
 		again = (word & (ASKED | TAKER)) == ASKED;
 		next = again ? word | TAKER : word | bit_of(batch->index);
 		/*
-		 * [batch.W3] release: the batch, to its next run; acquire: how far the taking
-		 * has come; pairs with [batch.W1], [batch.W2].
+		 * [batch.W3] release: the batch, to its next run; acquire: the progress of the
+		 * taking; pairs with [batch.W1], [batch.W2].
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));

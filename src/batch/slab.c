@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs of a batcher: slots are reserved, slabs closed and opened; batcher.h has the design.
+ * Slabs of a batcher: reserves slots, closes and opens slabs; batcher.h has the design.
  *
  * DESIGN
- *	Slab s serves rounds s, s + max_slabs, ...  The batcher's `open` is the round that
- *	is open.  A free slab's word has the round that was open when it became free:
- *	the slab opens for later rounds only, so a thread that is late never finds an
- *	old round open again.
+ *	Slab s serves rounds s, s + max_slabs, ...  The batcher's `open` is the open round.  A free
+ *	slab's word has the round that was open when the slab became free.  The slab opens only for
+ *	later rounds, so a delayed thread cannot open an old round again.
  *
  *	       make              open, for a round r > f            full: close
  *	  NONE -----> FREE, f --------------------------> OPEN, r --------------> CLOSED, r
@@ -29,11 +28,11 @@
 
 static uint64_t open_round(struct rnl_batcher *b)
 {
-	/* [batch.O2] acquire: the slab was opened, those before it closed; pairs with [batch.O1] */
+	/* [batch.O2] acquire: the slab is open, earlier ones are closed; pairs with [batch.O1] */
 	return atomic_load_explicit(&b->open, memory_order_acquire);
 }
 
-/* The word of a slab that becomes free now. */
+/* Returns the word of a slab that becomes free now. */
 static uint64_t free_word(struct rnl_batcher *b)
 {
 	return rnl__slab_word(RNL__SLAB_FREE, open_round(b));
@@ -41,7 +40,7 @@ static uint64_t free_word(struct rnl_batcher *b)
 
 /* ---- memory --------------------------------------------------------------- */
 
-/* Makes all cells of a slab free. */
+/* Marks all cells of a slab as free. */
 static void slab_fill_cells(const struct rnl_batcher *b, struct rnl__slab *slab)
 {
 	for (uint32_t i = 0; i < b->nr_slots; i += 64) {
@@ -70,7 +69,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 	if (!slab->slots)
 		return -ENOMEM;
 	memset(slab->slots, 0, slots);
-	/* So large that it begins on a page: then the parts of small batches are aligned. */
+	/* Large enough to begin on a page, so the arrays of small batches are aligned. */
 	ret = rnl__pinned_get(b->pool->pinned, rnl__larger(in + out + spans, RNL__BATCH_SMALL),
 			      &buf);
 	if (ret) {
@@ -105,13 +104,13 @@ void rnl__slabs_free(struct rnl_batcher *b)
 
 /* ---- closing and opening --------------------------------------------------- */
 
-/* All requests are done: the slab is free for another round. */
+/* Frees the slab for another round: all its requests are done. */
 static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
 {
 	slab->spans_used = 0;
 	rnl__tsan_acquire(&slab->held);
 	rnl__tsan_release(&slab->word);
-	/* [batch.S3] release: what was done in this round, to the next; pairs with [batch.S2] */
+	/* [batch.S3] release: the accesses of this round, to the next; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 	rnl__pool_wake_batches(b->pool);
 }
@@ -120,14 +119,14 @@ void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t n
 {
 	rnl__tsan_release(&slab->held);
 	/*
-	 * [batch.H1] release: we do not look at the slot any more; acquire: the last release
-	 * sees what all others did; pairs with [batch.H1], [batch.H2].
+	 * [batch.H1] release: our accesses to the slots; acquire: the last release sees those of
+	 * the other releases; pairs with [batch.H1], [batch.H2].
 	 */
 	if (atomic_fetch_sub_explicit(&slab->held, nr, memory_order_acq_rel) == nr)
 		recycle(b, slab);
 }
 
-/* No more slots are given out; promises are left over.  False: the word was changed first. */
+/* Closes a slab, and settles its unused promises.  Returns false if the word changed first. */
 static bool close_slab(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t word, uint64_t round)
 {
 	const uint32_t nr = rnl__slab_slots(word);
@@ -135,21 +134,21 @@ static bool close_slab(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t w
 				rnl__slab_word(RNL__SLAB_CLOSED, round);
 	uint64_t limit;
 
-	/* relaxed: orders nothing; the open of the next slab publishes it, [batch.O1] */
+	/* relaxed: the open of the next slab publishes it, [batch.O1] */
 	if (!atomic_compare_exchange_strong_explicit(&slab->word, &word, closed,
 						     memory_order_relaxed, memory_order_relaxed))
 		return false;
-	/* relaxed: it is a count; a thread that raises the limit meanwhile finds it changed */
+	/* relaxed: a count; a thread that raises the limit meanwhile finds it changed */
 	limit = atomic_exchange_explicit(&slab->limit, 0, memory_order_relaxed);
 	if (limit != rnl__slab_limit(round, nr))
 		rnl__cells_settle(b, (uint32_t)(limit - rnl__slab_limit(round, nr)));
-	/* [batch.H2] acq_rel: as a release, if no slot is held any more; pairs with [batch.H1] */
+	/* [batch.H2] acq_rel: like a release, if no slot is held now; pairs with [batch.H1] */
 	if (atomic_fetch_add_explicit(&slab->held, nr, memory_order_acq_rel) + nr == 0)
 		recycle(b, slab);
 	return true;
 }
 
-/* Opens a slab for a round.  False: the slab is not free. */
+/* Opens a slab for a round.  Returns false if the slab is not free. */
 static bool open_slab(struct rnl__slab *slab, uint64_t round)
 {
 	uint64_t word = rnl__peek(&slab->word);
@@ -157,19 +156,21 @@ static bool open_slab(struct rnl__slab *slab, uint64_t round)
 	if (rnl__slab_state(word) != RNL__SLAB_FREE || !rnl__slab_before(word, round))
 		return false;
 	/*
-	 * [batch.S2] acquire: the slab's memory as its last user left it; release: to
-	 * reservations in it; pairs with [batch.S1], [batch.S3], [batch.R1].
+	 * [batch.S2] acquire: the slab's memory as its last user left it; release: to its
+	 * reservations; pairs with [batch.S1], [batch.S3], [batch.R1].
 	 */
 	if (!atomic_compare_exchange_strong_explicit(&slab->word, &word,
 						     rnl__slab_word(RNL__SLAB_OPEN, round),
 						     memory_order_acq_rel, memory_order_relaxed))
 		return false;
-	/* relaxed: no thread looks at it before the round is open, [batch.O1] */
+	/* relaxed: no thread reads it before the round is open, [batch.O1] */
 	atomic_store_explicit(&slab->limit, rnl__slab_limit(round, 0), memory_order_relaxed);
 	return true;
 }
 
-/* Opens the next free slab after a round that is closed.  0: look again; -EAGAIN none is free. */
+/*
+ * Opens the next free slab after a closed round.  Returns 0: try again; -EAGAIN: no slab is free.
+ */
 static int open_next(struct rnl_batcher *b, uint64_t round)
 {
 	for (uint64_t next = round + 1; next <= round + b->max_slabs; next++) {
@@ -178,13 +179,13 @@ static int open_next(struct rnl_batcher *b, uint64_t round)
 
 		if (!open_slab(slab, next))
 			continue;
-		/* [batch.O1] release: it is open, the one before closed; pairs with [batch.O2] */
+		/* [batch.O1] release: it is open, earlier ones are closed; pairs with [batch.O2] */
 		if (!atomic_compare_exchange_strong_explicit(&b->open, &open, next,
 							     memory_order_release,
 							     memory_order_relaxed))
-			/* [batch.S4] release: as we found it; pairs with [batch.S2] */
+			/* [batch.S4] release: the slab as we found it; pairs with [batch.S2] */
 			atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
-		/* Another thread may have found no slab free meanwhile, and waits. */
+		/* Another thread may have found no free slab meanwhile, and may wait. */
 		rnl__pool_wake_batches(b->pool);
 		return 0;
 	}
@@ -217,8 +218,8 @@ static void hand_out(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t rou
 }
 
 /*
- * Promises cells for the slots that are not given out yet.  Return: 0 look again; -EAGAIN there is
- * no cell.
+ * Promises cells for the slots that are not given out yet.
+ * Returns 0: try again; -EAGAIN: no cell is free.
  */
 static int raise_limit(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t round, uint64_t word)
 {
@@ -230,22 +231,22 @@ static int raise_limit(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t r
 	if (seen != limit)
 		return 0;
 	nr = rnl__cells_promise(b, b->nr_slots - given);
-	/* Another thread may have taken all cells meanwhile, to raise the limit. */
+	/* Another thread may have taken all cells meanwhile to raise the limit. */
 	if (!nr)
 		return rnl__peek(&slab->limit) == limit ? -EAGAIN : 0;
-	/* [batch.P1] release: the cells' bits, as we counted them; pairs with [batch.P2] */
+	/* [batch.P1] release: the cells' bits as we counted them; pairs with [batch.P2] */
 	if (!atomic_compare_exchange_strong_explicit(&slab->limit, &seen, limit + nr,
 						     memory_order_release, memory_order_relaxed)) {
 		rnl__cells_settle(b, nr);
 		return 0;
 	}
-	/* Then one that found no cell may wait. */
+	/* A thread that found no cell may wait. */
 	rnl__mb_after_rmw();
 	rnl__cells_wake(b);
 	return 0;
 }
 
-/* Has a slab open in which a request may fit.  Return: 0 look again; -EAGAIN no slab or cell. */
+/* Opens a slab in which a request may fit.  Returns 0: try again; -EAGAIN: no slab or no cell. */
 static int make_room(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t round, uint64_t word,
 		     uint32_t units)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking: a batch gets what is committed; batcher.h has the design.
+ * Takes committed requests into a batch; batcher.h has the design.
  *
  * DESIGN
- *	A slot's states in a round.  The exchange of its state decides what comes first.
+ *	A slot's states in a round.  The exchange of its state decides which comes first.
  *
- *	            commit                 the taker comes to it
+ *	            commit                 the taker reaches it
  *	  reserved ----------> COMMITTED ------------------------------> in a batch
- *	   |     |  cancel                 the taker comes to it
+ *	   |     |  cancel                 the taker reaches it
  *	   |     +-----------> CANCELLED ------------------------------> released
- *	   | the taker comes first
+ *	   | the taker is first
  *	   |                   commit: onto the list of late requests
- *	   +-----------------> PASSED ---------------------------------> in a later batch
+ *	   +-----------------> SKIPPED --------------------------------> in a later batch
  *	                          |        cancel
  *	                          +------------------------------------> released
  */
@@ -24,7 +24,7 @@
 #include "sys/tsan.h"
 
 /*
- * Looks that a taker spends, over all slots, on those that are not committed yet: about a
+ * Polls that a taker spends, in all, on slots that are not committed yet.  They take about a
  * microsecond, in which most producers end their copy.
  */
 #define LOOKS 24u
@@ -59,7 +59,7 @@ static void collect_late(struct rnl_batcher *b)
 	*end = (struct rnl_request *)rnl__job_in_order(rnl__inbox_take_all(&b->late));
 }
 
-/* Takes late requests that are in the slab of the first one. */
+/* Takes the late requests that are in the slab of the first one. */
 static void take_late(struct rnl__batch *batch)
 {
 	struct rnl_batcher *b = batch->batcher;
@@ -86,7 +86,7 @@ static bool of_round(uint64_t state, uint64_t round)
 	return (state ^ rnl__slot_state(round, 0)) >> 2 == 0;
 }
 
-/* The state of a slot.  Marks a slot that is neither committed nor cancelled as passed over. */
+/* Returns the state of a slot.  Marks the slot as skipped if it is not committed or cancelled. */
 static uint64_t take_look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
 {
 	uint64_t state;
@@ -102,8 +102,8 @@ static uint64_t take_look_at(struct rnl__slot *slot, uint64_t round, unsigned *l
 		rnl__pause();
 	}
 	/*
-	 * [batch.C3] release: what we did with the slab, to a cancel, which then releases the
-	 * slot; acquire: as [batch.C2]; pairs with [batch.C1].
+	 * [batch.C3] release: our accesses to the slab, to a cancel, which then releases the slot;
+	 * acquire: like [batch.C2]; pairs with [batch.C1].
 	 */
 	if (atomic_compare_exchange_strong_explicit(&slot->state, &state,
 						    rnl__slot_state(round, RNL__SLOT_SKIPPED),
@@ -112,7 +112,9 @@ static uint64_t take_look_at(struct rnl__slot *slot, uint64_t round, unsigned *l
 	return state;
 }
 
-/* On return the slab may be in its next round, unless the batch has slots of it. */
+/*
+ * Takes or skips a slot.  Then the slab may be in its next round, unless the batch has slots of it.
+ */
 static void take_or_pass(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t index,
 		      uint64_t round, unsigned *looks)
 {
@@ -126,7 +128,7 @@ static void take_or_pass(struct rnl__batch *batch, struct rnl__slab *slab, uint3
 	}
 }
 
-/* Goes on where the last taker stopped.  True: there is more. */
+/* Continues where the last taker stopped.  Returns true if there are more requests. */
 static bool take_new(struct rnl__batch *batch)
 {
 	struct rnl_batcher *b = batch->batcher;
@@ -141,7 +143,7 @@ static bool take_new(struct rnl__batch *batch)
 		const uint64_t word = atomic_load_explicit(&slab->word, memory_order_relaxed);
 		uint32_t nr = 0;
 
-		/* In any other state no slab had this round, or all its requests are done. */
+		/* In other states the round was skipped, or all its requests are done. */
 		if (rnl__slab_is(word, RNL__SLAB_OPEN, round) ||
 		    rnl__slab_is(word, RNL__SLAB_CLOSED, round))
 			nr = rnl__slab_slots(word);

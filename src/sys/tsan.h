@@ -4,16 +4,15 @@
  *
  * DESIGN
  *	If a user builds a program with -fsanitize=thread and links the ordinary library,
- *	ThreadSanitizer sees the program's accesses, but not the library's atomics.  It would report
- *	a race between a thread that submits a job and the job's worker.  So the library annotates
- *	each point where one thread passes something to another one: the first calls a release at an
- *	address, then the second an acquire at that address.
+ *	ThreadSanitizer does not see the library's atomics.  It would report a race between a thread
+ *	that submits a job and the job's worker.  So the library annotates each point where one
+ *	thread passes something to another one: the first calls a release at an address, then the
+ *	second an acquire at that address.
  *	Only an order that a user may rely on is annotated, at the address of the object: a job, a
  *	latch, a barrier, a slot.  So races in the user's program are still reported.
  *	Without ThreadSanitizer an annotation costs the read of one byte.
- *	If the library itself is built with -fsanitize=thread the calls do nothing: they would hide
- *	a missing atomic.
- *	docs/memory-order.md lists the calls.
+ *	In a library built with -fsanitize=thread the calls do nothing: they would hide a missing
+ *	atomic.  docs/memory-order.md lists the calls.
  */
 #ifndef RNL_TSAN_H
 #define RNL_TSAN_H
@@ -42,9 +41,7 @@ extern bool rnl__tsan_runs __attribute__((visibility("hidden")));
 __attribute__((cold)) void rnl__tsan_tell_release(const volatile void *at);
 __attribute__((cold)) void rnl__tsan_tell_acquire(const volatile void *at);
 
-/*
- * Orders this thread's earlier accesses before a later acquire at this address.  NULL: no effect.
- */
+/* Orders this thread's earlier accesses before a later acquire at @at; NULL: does nothing. */
 static inline void rnl__tsan_release(const volatile void *at)
 {
 	if (__builtin_expect(rnl__tsan_runs, false))
