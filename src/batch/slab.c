@@ -217,10 +217,7 @@ static void hand_out(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t rou
 	request->round = round;
 }
 
-/*
- * Promises cells for the slots that are not given out yet.
- * Returns 0: try again; -EAGAIN: no cell is free.
- */
+/* Promises cells for the remaining slots.  Returns 0: try again; -EAGAIN: no cell is free. */
 static int raise_limit(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t round, uint64_t word)
 {
 	const uint32_t given = rnl__slab_slots(word);

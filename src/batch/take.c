@@ -3,7 +3,7 @@
  * Takes committed requests into a batch; batcher.h has the design.
  *
  * DESIGN
- *	A slot's states in a round.  The exchange of its state decides which comes first.
+ *	A slot's states in a round.  The first exchange of its state decides.
  *
  *	            commit                 the taker reaches it
  *	  reserved ----------> COMMITTED ------------------------------> in a batch
@@ -112,9 +112,7 @@ static uint64_t take_look_at(struct rnl__slot *slot, uint64_t round, unsigned *l
 	return state;
 }
 
-/*
- * Takes or skips a slot.  Then the slab may be in its next round, unless the batch has slots of it.
- */
+/* Takes or skips a slot.  Then the slab may be reused, unless the batch has slots of it. */
 static void take_or_pass(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t index,
 		      uint64_t round, unsigned *looks)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps: attributes, memory, the begin; map.h has the design. */
+/* Maps: attributes, memory, the start; map.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -21,13 +21,13 @@
 #include "job/submit.h"
 
 #define START "rnl_map_start()"
-#define CHUNK_BYTES (8u << 20)	/* enough for the bus; a launch costs little beside it */
+#define CHUNK_BYTES (8u << 20)	/* saturates the bus; a launch costs little next to it */
 #define CHUNK_BYTES_MIN (256u << 10)
-#define CHUNKS_EACH 4		/* for each worker, before chunks become smaller */
+#define CHUNKS_EACH 4		/* chunks of a worker, before chunks become smaller */
 
-#define IN_FLIGHT_MIN 4		/* jobs, for a GPU alone: a chunk in each stage, and the next */
-#define IN_FLIGHT_BYTES (32u << 20) /* more jobs, up to this, while chunks are small */
-#define STAGED_BYTES (256u << 20) /* of page-locked memory that CPUs fill and empty */
+#define IN_FLIGHT_MIN 4		/* jobs of a GPU without CPU copies: one in each stage, one next */
+#define IN_FLIGHT_BYTES (32u << 20) /* with small chunks, more jobs up to this size */
+#define STAGED_BYTES (256u << 20) /* limit of page-locked memory that CPUs copy to and from */
 
 #define FLAGS (RNL_MAP_COPIES_FIRST | RNL_MAP_IN_ORDER | RNL_MAP_TIMED)
 
@@ -85,7 +85,7 @@ static int check_map(struct rnl_pool *pool, const struct rnl_map *spec)
 	return check_arrays(log, spec);
 }
 
-/* Elements of a chunk, for RNL_MAP_AUTO. */
+/* Returns the elements of a chunk for RNL_MAP_AUTO. */
 static uint64_t find_chunk(const struct rnl_map *spec, unsigned nr_workers)
 {
 	const uint64_t element = rnl__larger(spec->in_bytes, spec->out_bytes);
@@ -98,8 +98,8 @@ static uint64_t find_chunk(const struct rnl_map *spec, unsigned nr_workers)
 }
 
 /*
- * The kind of an array's memory.  If a part is pageable, a CPU has to copy all of it, since the
- * device would hold its caller.
+ * Returns the kind of an array's memory.  If a part is pageable, the whole array counts as pageable
+ * and a CPU copies it, because a device copy of pageable memory would block its caller.
  */
 static enum rnl__memory map_memory_kind(struct rnl_pool *pool, const void *mem, uint64_t bytes)
 {
@@ -151,7 +151,7 @@ static int make_job(struct rnl__map *map, struct rnl__map_job *job, unsigned ind
 	job->map = map;
 	if (!ret)
 		ret = rnl_job_set_on_done(&job->job, rnl__map_job_done);
-	/* LARGE: the worker's other job is queued behind this one, which must not wait for it. */
+	/* LARGE gives the job its own mark: its end must not wait for the worker's next job. */
 	job->job.flags |= RNL__JOB_LARGE | RNL__JOB_INTERNAL;
 	job->home = rnl__pool_place(map->pool, &map->used, index, &job->job);
 	for (unsigned i = 0; !ret && i < map->per_job; i++)
@@ -161,7 +161,7 @@ static int make_job(struct rnl__map *map, struct rnl__map_job *job, unsigned ind
 	return ret;
 }
 
-/* Makes as many jobs as there is memory for, one at least. */
+/* Makes up to @nr jobs, as many as memory allows.  Returns an error if it made no job. */
 static int make_jobs(struct rnl__map *map, unsigned nr)
 {
 	int ret = 0;
@@ -192,7 +192,7 @@ static int make_spans(struct rnl__map *map)
 	return ret;
 }
 
-/* Copies what chunks need of their neighbours, before the neighbours are written over. */
+/* Saves the halos of chunks, before other chunks' results overwrite them. */
 static int save_borders(struct rnl__map *map)
 {
 	const struct rnl_map *spec = &map->spec;
@@ -240,10 +240,10 @@ static int look_at_arrays(struct rnl__map *map)
 }
 
 /*
- * Jobs that keep the device busy.  Where CPUs copy, all workers do: of a worker's two jobs one
- * is on the device while the other is copied.  Staged memory is bounded by what caches keep.
- * A GPU that needs no CPU has one engine for each direction: a few chunks keep it busy, and
- * more would wait for each other.
+ * Returns the number of jobs that keep the device busy.  If CPUs copy, all workers do: of a
+ * worker's two jobs, one is on the device while the other is copied.  The staged memory is limited
+ * to what caches hold.  A GPU without CPU copies has one engine for each direction: a few chunks
+ * keep it busy, and further chunks would only wait.
  */
 static uint64_t enough_jobs(const struct rnl__map *map, unsigned nr_workers)
 {
@@ -267,7 +267,7 @@ static unsigned nr_jobs_for(const struct rnl__map *map, unsigned nr_workers)
 	return (unsigned)rnl__smaller(wanted, jobs);
 }
 
-/* About how many workers these devices have. */
+/* Returns roughly the number of workers of these devices. */
 static unsigned nr_workers_of(struct rnl_pool *pool, const struct rnl__used *used)
 {
 	const unsigned nr = rnl__pool_staff(pool).nr;
@@ -317,7 +317,7 @@ static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct 
 
 /* ---- the begin ----------------------------------------------------------- */
 
-/* Submits the jobs.  If the first one is refused, the map has not begun. */
+/* Submits the jobs.  If the first job is refused, frees the map and returns the error. */
 static int begin_map(struct rnl__map *map)
 {
 	const unsigned nr = map->nr_jobs;
@@ -335,14 +335,14 @@ static int begin_map(struct rnl__map *map)
 		return ret;
 	}
 	for (unsigned i = 1; i < nr; i++) {
-		/* If the device fails now, the jobs that were submitted report it. */
+		/* If the device fails now, the submitted jobs report it. */
 		if (rnl__submit_internal(map->pool, &map->jobs[i].job, map->jobs[i].home))
 			rnl__map_leave(map);
 	}
 	return 0;
 }
 
-/* The report of an array without elements. */
+/* Reports on an array without elements. */
 static void report_nothing(const struct rnl_map *spec)
 {
 	const struct rnl_map_report r = { .size = sizeof(r) };

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A map: a large array on its way through the workers.
+ * A map: processes a large array in chunks on the workers.
  *
  * DESIGN
- *	A few jobs share the chunks, at most two jobs for each worker.  A job takes the next chunk
- *	when it runs, reads the chunk if need be, and issues its copies and its kernel.  When the
- *	job is done, its callback writes the result, if need be, and submits the job again.  So
- *	while one chunk of a worker is on the device, the next one is queued behind it, and no
- *	thread waits.  The chunks' device memory is scratch: a stream has one chunk at a time.
- *	The pool cannot drain, and the map's barrier counts the map, until the last job leaves.
- *	In order, a job waits for its chunk, and no thread does: map_job.c has the states.
- *	No worker is in a map for longer than one callback.  After an error no job
- *	waits: the job that notes the error resumes all others.
+ *	A few jobs share the chunks, at most two jobs for each worker.  When a job runs, it takes
+ *	the next chunk, reads the chunk if needed, and issues its copies and its kernel.  When the
+ *	job is done, its callback writes the result if needed, and submits the job again.  So while
+ *	one chunk of a worker is on the device, the next one is queued after it, and no thread
+ *	waits.  The chunks' device memory is scratch, so a stream has one chunk at a time.
+ *	Until the last job leaves, the pool cannot drain, and the map's barrier counts the map.
+ *	In order, a job waits for its chunk, but no thread does: map_job.c has the states.
+ *	A worker spends no longer in a map than one callback.  After an error no job waits: the job
+ *	that notes the error resumes all other jobs.
  *
- *	map.c		attributes, memory, the begin
+ *	map.c		attributes, memory, the start
  *	map_job.c	a job, by its states: which chunks it takes, and when
  *	map_chunk.c	a chunk: read, on the device, written
  *	map_end.c	the end
@@ -33,63 +33,63 @@
 #include "device/device.h"
 #include "pool/pool.h"
 
-#define RNL__MAP_SLOTS 2	/* chunks of one job, at most */
+#define RNL__MAP_SLOTS 2	/* most chunks of one job */
 
 enum { RNL__MAP_IN, RNL__MAP_KERNEL, RNL__MAP_OUT, RNL__MAP_STAGES };
 
-/* A chunk's memory and times, while a job has it. */
+/* A chunk's memory and times while a job has the chunk. */
 struct rnl__map_slot {
 	struct rnl_chunk chunk;
-	unsigned char *in, *out;	/* pinned: read, to be written; NULL: not staged */
-	unsigned char *device_in;	/* the halo before the chunk is here */
+	unsigned char *in, *out;	/* pinned: input, output; NULL: not staged */
+	unsigned char *device_in;	/* begins with the halo before the chunk */
 	struct rnl__event *begin[RNL__MAP_STAGES], *end[RNL__MAP_STAGES];
-	uint64_t issued;		/* when the first event was recorded; measured */
+	uint64_t issued;		/* when the first event was recorded, if measured */
 };
 
-/* What a job waits for; it is not submitted meanwhile. */
+/* Why a job waits; a waiting job is not submitted. */
 enum { RNL__MAP_NOTHING, RNL__MAP_READ, RNL__MAP_WRITE };
 
 struct rnl__map_job {
 	struct rnl_job job;
 	struct rnl__map *map;
-	unsigned home;			/* for its submit */
-	unsigned waits;			/* for that; under `lock` */
-	bool found_reader;		/* it took no chunk, because another job reads */
-	bool writes;			/* it writes its chunks when it runs next */
-	unsigned nr;			/* chunks that it has; 0: there were no more */
+	unsigned home;			/* worker to submit to */
+	unsigned waits;			/* RNL__MAP_NOTHING, ...; under `lock` */
+	bool found_reader;		/* took no chunk because another job reads */
+	bool writes;			/* writes its chunks when it runs next */
+	unsigned nr;			/* chunks that the job has; 0: there were no more */
 	struct rnl__map_slot slots[RNL__MAP_SLOTS];
 };
 
 /*
- * An event that a device's times count from.  Between devices only the host's clock tells, so the
- * times of several are right to what passes between a record and its event.
+ * The event from which a device's times count.  Only the host's clock relates several devices, so
+ * their times are accurate to the delay between a read of that clock and its event.
  */
 struct rnl__map_base {
 	struct rnl__event *event;
-	bool found;			/* false: it is a spare one */
-	uint64_t ns;			/* when it was recorded, since the map's start */
+	bool found;			/* false: `event` is a spare event */
+	uint64_t ns;			/* time of the record since the map's start */
 };
 
-/* When the device did a stage of a chunk. */
+/* Time span of one stage of a chunk on the device. */
 struct rnl__map_span {
 	uint64_t begin_ns, end_ns;
 };
 
 struct rnl__map {
-	struct rnl_map spec;		/* the caller's; `chunk` is found */
+	struct rnl_map spec;		/* the caller's, with the actual `chunk` */
 	struct rnl_pool *pool;
-	struct rnl__used used;		/* devices */
+	struct rnl__used used;		/* the map's devices */
 	struct rnl_barrier *barrier;
-	unsigned round;			/* of the barrier */
+	unsigned round;			/* round of the barrier */
 	uint64_t nr_chunks;
-	unsigned per_job;		/* chunks that a job takes */
+	unsigned per_job;		/* chunks that a job takes at a time */
 	bool stages_in, stages_out;	/* slots have pinned memory for input, for output */
-	bool in_place;			/* input and output are one memory, on the device too */
-	unsigned char *borders;		/* in place: what chunks need of neighbours; or NULL */
+	bool in_place;			/* input and output are one array, on the device too */
+	unsigned char *borders;		/* saved halos of an array that is overwritten; or NULL */
 	bool borders_pinned;
 
 	_Atomic uint64_t next;		/* the next chunk to take */
-	_Atomic int error;		/* the first */
+	_Atomic int error;		/* the first error */
 	_Atomic unsigned nr_running;	/* jobs that have not left */
 
 	bool reads_in_order, writes_in_order; /* by callbacks */
@@ -100,33 +100,33 @@ struct rnl__map {
 	/* For the report. */
 	uint64_t start;
 	_Atomic uint64_t chunks, bytes_in, bytes_out, read_ns, write_ns;
-	struct rnl__map_base bases[RNL_DEVICES_MAX]; /* of each device; under `lock` */
-	/* When each chunk was at its first stage, then at the second ...; NULL: not measured. */
+	struct rnl__map_base bases[RNL_DEVICES_MAX]; /* base of each device; under `lock` */
+	/* Spans of all chunks in the first stage, then in the second ...; NULL: not measured. */
 	struct rnl__map_span *spans;
 
 	unsigned nr_jobs;
 	struct rnl__map_job jobs[];
 };
 
-/* Gives a slot its chunk, and reads the chunk if the map stages its input. */
+/* Sets a slot's chunk, and reads the chunk if the map stages its input. */
 int rnl__map_read(struct rnl__map *map, struct rnl__map_slot *slot, uint64_t index);
 
-/* Issues a job's chunks: each is copied in, worked on, and copied out. */
+/* Issues a job's chunks: copies each in, calls the function, and copies the result out. */
 int rnl__map_issue(struct rnl__map *map, struct rnl__map_job *job);
 
-/* Notes when the device did the stages of a chunk. */
+/* Records the device times of a chunk's stages. */
 void rnl__map_measure(struct rnl__map *map, struct rnl__map_slot *slot, unsigned device);
 
-/* The time that is in at least one of the spans, which it sorts. */
+/* Returns the time that at least one of the spans covers.  Sorts the spans. */
 uint64_t rnl__map_cover(struct rnl__map_span *spans, uint64_t nr);
 
-/* Writes a chunk's result to the array, or by the callback. */
+/* Writes a chunk's result to the array or by the callback. */
 int rnl__map_write(struct rnl__map *map, struct rnl__map_slot *slot);
 
-/* Bytes of a chunk and its halos. */
+/* Returns the bytes of a chunk and its halos. */
 uint64_t rnl__map_chunk_bytes(const struct rnl__map *map, const struct rnl_chunk *c);
 
-/* The function and the callback of its jobs. */
+/* The function and the callback of the map's jobs. */
 int rnl__map_job_run(struct rnl_job *job);
 void rnl__map_job_done(struct rnl_job *job);
 
@@ -135,7 +135,7 @@ static inline bool rnl__map_measured(const struct rnl__map *map)
 	return map->spans;
 }
 
-/* The border between chunk @index - 1 and @index: halo_before elements, then halo_after. */
+/* Returns the border before chunk @index: halo_before elements, then halo_after. */
 static inline unsigned char *rnl__map_border(const struct rnl__map *map, uint64_t index)
 {
 	return map->borders +
@@ -145,7 +145,7 @@ static inline unsigned char *rnl__map_border(const struct rnl__map *map, uint64_
 void rnl__map_free_job(struct rnl__map_job *job);
 void rnl__map_free(struct rnl__map *map);
 
-/* A job leaves.  The last one ends the map and frees it. */
+/* Ends a job.  The last job ends the map and frees it. */
 void rnl__map_leave(struct rnl__map *map);
 
 #endif

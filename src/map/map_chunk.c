@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A chunk of a map: read, copied to the device, worked on, copied back, measured, written;
- * map.h has the design.
- */
+/* Reads a chunk of a map, issues it, measures it, and writes it; map.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -18,15 +15,15 @@
 #include "sys/clock.h"
 #include "sys/nontemporal.h"
 
-#define BASE_NS (UINT64_C(1) << 63)	/* the time of the map's start, in spans */
+#define BASE_NS (UINT64_C(1) << 63)	/* stands for the map's start in spans */
 
-/* A CPU copied bytes that were not in page-locked memory. */
+/* Counts bytes that a CPU copied from or to pageable memory. */
 static void count_staged(uint64_t bytes)
 {
 	rnl__figure_add(&rnl__thread.worker->staging.staged, bytes);
 }
 
-/* A callback returns 0 or a negative errno; more than 0 is wrong, and ends the map. */
+/* Checks that a callback returned 0 or a negative errno; a positive result ends the map. */
 static int success_or_errno(const char *callback, int ret)
 {
 	if (ret <= 0)
@@ -58,7 +55,7 @@ uint64_t rnl__map_chunk_bytes(const struct rnl__map *map, const struct rnl_chunk
 	return (c->before + c->nr + c->after) * map->spec.in_bytes;
 }
 
-/* A part of a chunk and its halos: they lie in up to three places of the host's memory. */
+/* A part of a chunk with its halos, which are in up to three places of the host's memory. */
 struct source {
 	const unsigned char *mem;
 	uint64_t bytes;
@@ -135,7 +132,7 @@ static int chunk_copy(const struct rnl__map *map, void *dst, const void *src, ui
 	});
 }
 
-/* Gets memory on the device.  The chunk is aligned, whatever halo comes before it. */
+/* Allocates memory on the device.  The chunk is aligned, whatever the size of its halo. */
 static int get_memory(struct rnl__map *map, struct rnl__map_slot *slot)
 {
 	struct rnl_chunk *c = &slot->chunk;
@@ -198,7 +195,7 @@ static int chunk_copy_out(struct rnl__map *map, struct rnl__map_slot *slot)
 	return chunk_copy(map, to, c->out, c->nr * map->spec.out_bytes);
 }
 
-/* Issues a stage of a chunk between its events.  @begins: no event ended the stage before. */
+/* Issues a stage between its events.  @begins: false: the event before the stage begins it, too. */
 static int issue_stage(struct rnl__map *map, struct rnl__map_slot *slot, unsigned stage,
 		       bool begins)
 {
@@ -220,7 +217,7 @@ static int issue_stage(struct rnl__map *map, struct rnl__map_slot *slot, unsigne
 		ret = stages[stage](map, slot);
 	if (!ret && rnl__map_measured(map))
 		ret = chunk_ops(map)->event_record(slot->end[stage]);
-	/* What the user's function launches is noted by rnl_launch(). */
+	/* rnl_launch() records the launches of the user's function. */
 	if (!ret && stage != RNL__MAP_KERNEL && rnl__thread.worker->track)
 		rnl__track_op(rnl__thread.worker->track,
 			      stage == RNL__MAP_IN ? RNL__TRACK_IN : RNL__TRACK_OUT);
@@ -246,7 +243,7 @@ int rnl__map_issue(struct rnl__map *map, struct rnl__map_job *job)
 
 /* ---- times --------------------------------------------------------------- */
 
-/* Times of a device count from the first event of its chunk that is done first. */
+/* Returns the base of a device's times: the first event of the first chunk measured there. */
 static struct rnl__map_base base_of(struct rnl__map *map, struct rnl__map_slot *slot,
 				    unsigned device)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a map ends: its report, its memory, its barrier; map.h has the design. */
+/* The end of a map: its report, its memory, its barrier; map.h has the design. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -104,7 +104,7 @@ static void map_report(struct rnl__map *map)
 	r.bytes_out = rnl__figure_read(&map->bytes_out);
 	r.read_ns = rnl__figure_read(&map->read_ns);
 	r.write_ns = rnl__figure_read(&map->write_ns);
-	r.wall_ns = rnl__now() - map->start + 1;	/* never 0 */
+	r.wall_ns = rnl__now() - map->start + 1;	/* + 1: never 0 */
 	if (rnl__map_measured(map))
 		report_stages(map, &r);
 	rnl__copy_out(map->spec.report, &r, sizeof(r));
@@ -128,7 +128,7 @@ static void map_end(struct rnl__map *map)
 void rnl__map_leave(struct rnl__map *map)
 {
 	rnl__tsan_release(map);
-	/* [map.L1] acq_rel: what all jobs did comes before the end; pairs with [map.L1] */
+	/* [map.L1] acq_rel: all jobs' writes come before the end; pairs with [map.L1] */
 	if (atomic_fetch_sub_explicit(&map->nr_running, 1, memory_order_acq_rel) != 1)
 		return;
 	rnl__tsan_acquire(map);

@@ -3,15 +3,15 @@
  * A job of a map, by its states: which chunks it takes, and when; map.h has the design.
  *
  * DESIGN
- *	The states of a job.  READ and WRITE are states of a job in order only.
+ *	The states of a job.  A job waits to READ or to WRITE only in a map in order.
  *
  *	submitted	it runs: takes a chunk, reads it, issues it	-> on the device
  *			another job reads				-> waits to READ
  *	on the device	done: its callback writes the chunk		-> submitted
  *			an earlier chunk is not written yet		-> waits to WRITE
  *			there are no more chunks, or an error		-> leaves
- *	waits to READ	that read ends					-> submitted
- *	waits to WRITE	that write ends; it writes when it runs		-> submitted
+ *	waits to READ	the other job's read ends			-> submitted
+ *	waits to WRITE	the earlier write ends; it writes when it runs	-> submitted
  *
  *	rnl__map_job_run()	the function	write_chunks(), take_chunks(), rnl__map_issue()
  *	rnl__map_job_done()	the callback	rnl__map_measure(), write_chunks(), map_go_on()
@@ -30,11 +30,11 @@
 
 static int map_error(struct rnl__map *map)
 {
-	/* relaxed: a job that misses it handles one chunk in vain */
+	/* relaxed: a job that misses it processes one chunk in vain */
 	return atomic_load_explicit(&map->error, memory_order_relaxed);
 }
 
-/* The first error stays. */
+/* Records an error; the first error stays. */
 static void map_note_error(struct rnl__map *map, int error)
 {
 	int none = 0;
@@ -48,10 +48,10 @@ static void map_note_error(struct rnl__map *map, int error)
 
 /* ---- its chunks ---------------------------------------------------------- */
 
-/* Takes the next chunks, fewer or none at the end. */
+/* Takes the next chunks; at the end fewer, or no chunk. */
 static int take_chunks(struct rnl__map *map, struct rnl__map_job *job)
 {
-	/* relaxed: in order, `reading` orders it; else jobs take in any order */
+	/* relaxed: in order, `reading` orders it; otherwise the order of jobs does not matter */
 	const uint64_t first = atomic_fetch_add_explicit(&map->next, map->per_job,
 							 memory_order_relaxed);
 	int ret = 0;
@@ -83,7 +83,7 @@ static void write_chunks(struct rnl__map *map, struct rnl__map_job *job)
 
 /* ---- in order ------------------------------------------------------------ */
 
-/* Finds a job that waits for @what, or for anything, and ends its wait. */
+/* Finds a job that waits for @what, or, if @what is 0, any waiting job.  Ends its wait. */
 static struct rnl__map_job *take_waiting(struct rnl__map *map, unsigned what)
 {
 	for (unsigned i = 0; i < map->nr_jobs; i++) {
@@ -98,7 +98,7 @@ static struct rnl__map_job *take_waiting(struct rnl__map *map, unsigned what)
 	return NULL;
 }
 
-/* Submits the job to write, or for its next chunk.  False: it has to leave. */
+/* Submits the job to write, or for its next chunk.  Returns false if the job must leave. */
 static bool submit_again(struct rnl__map *map, struct rnl__map_job *job)
 {
 	int ret;
@@ -115,8 +115,8 @@ static bool submit_again(struct rnl__map *map, struct rnl__map_job *job)
 }
 
 /*
- * Submits a job whose wait has ended.  If it has to leave, the next one that waits for @what is
- * submitted; after an error all leave.  The caller's job has not left yet, so the map exists.
+ * Submits a job whose wait has ended.  If the job must leave, submits the next one that waits for
+ * @what; after an error, all waiting jobs leave.  The caller's job has not left, so the map exists.
  */
 static void resume(struct rnl__map *map, struct rnl__map_job *job, unsigned what)
 {
@@ -128,7 +128,7 @@ static void resume(struct rnl__map *map, struct rnl__map_job *job, unsigned what
 	}
 }
 
-/* The job is submitted again, or leaves.  The one that leaves for an error resumes all others. */
+/* Submits the job again, or ends it.  A job that leaves after an error resumes all other jobs. */
 static void map_go_on(struct rnl__map *map, struct rnl__map_job *job)
 {
 	struct rnl__map_job *other;
@@ -155,7 +155,7 @@ static bool begin_reading(struct rnl__map *map)
 	return !reading;
 }
 
-/* Another job may read, and is submitted. */
+/* Ends a read, and submits a job that waits to read. */
 static void end_reading(struct rnl__map *map)
 {
 	struct rnl__map_job *job;
@@ -167,7 +167,7 @@ static void end_reading(struct rnl__map *map)
 	resume(map, job, RNL__MAP_READ);
 }
 
-/* If the next chunk is done and waits, its job is submitted to write it. */
+/* Ends a write.  If the job of the next chunk waits, submits it to write. */
 static void end_writing(struct rnl__map *map)
 {
 	struct rnl__map_job *job = NULL;
@@ -184,7 +184,7 @@ static void end_writing(struct rnl__map *map)
 	resume(map, job, RNL__MAP_WRITE);
 }
 
-/* True: the job may read.  False: it waits, and another thread may resume it at once. */
+/* Returns true if the job may read; otherwise it waits, and may be resumed immediately. */
 static bool may_read(struct rnl__map *map, struct rnl__map_job *job)
 {
 	bool may;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Statistics as text, for Prometheus to scrape.
+ * Statistics as text for Prometheus.
  *
  * DESIGN
- *	The text is made in memory of its own first (open_memstream), so the caller's buffer gets
- *	all of it or nothing.  Names and units follow Prometheus' conventions: base units, _total
- *	for counters.  A histogram has a bucket for each power of two from a microsecond to 17 s.
+ *	The text is first written to allocated memory (open_memstream), so the caller's buffer gets
+ *	the whole text or nothing.  Names and units follow Prometheus' conventions: base units,
+ *	_total for counters.  A histogram has a bucket for each power of two from a microsecond to
+ *	17 s.
  */
 #include "config.h"
 
@@ -30,13 +31,13 @@
 
 struct page {
 	FILE *out;
-	const char *pool;		/* the label's value */
-	unsigned nr;			/* workers, and the timer thread, which is the last */
-	struct rnl__figures *workers;	/* of each */
+	const char *pool;		/* value of the label `pool` */
+	unsigned nr;			/* workers and, last, the timer thread */
+	struct rnl__figures *workers;	/* figures of each */
 	struct rnl__figures all;
 };
 
-/* A label's value: backslash, quote and newline are escaped. */
+/* Writes the pool's label; escapes backslash, quote and newline in its value. */
 static void metrics_put_label(const struct page *p)
 {
 	fputs("pool=\"", p->out);
@@ -54,7 +55,7 @@ static void put_head(const struct page *p, const char *name, const char *type, c
 	fprintf(p->out, "# HELP rnl_%s %s\n# TYPE rnl_%s %s\n", name, help, name, type);
 }
 
-/* A figure; @part: behind its name; @label: a second one, or NULL. */
+/* Writes a figure.  @part: appended to its name.  @label: a second label, or NULL. */
 static void metrics_put(const struct page *p, const char *name, const char *part, const char *label,
 			const char *value, uint64_t figure)
 {
@@ -65,7 +66,7 @@ static void metrics_put(const struct page *p, const char *name, const char *part
 	fprintf(p->out, "} %" PRIu64 "\n", figure);
 }
 
-/* A figure of a worker, with its device, or of the timer thread, which has none. */
+/* Writes a figure of a worker with its device, or of the timer thread, which has no device. */
 static void put_of_worker(const struct page *p, const char *name, const struct rnl__worker *w,
 			  uint64_t figure)
 {
@@ -81,7 +82,7 @@ static void put_of_worker(const struct page *p, const char *name, const struct r
 	fprintf(p->out, ",worker=\"%u\",device=\"%s\"} %" PRIu64 "\n", w->index, device, figure);
 }
 
-/* A figure of the pool, and what it is. */
+/* Writes a figure of the pool with its description. */
 static void put_one(const struct page *p, const char *name, const char *type, const char *help,
 		    uint64_t figure)
 {
@@ -89,7 +90,7 @@ static void put_one(const struct page *p, const char *name, const char *type, co
 	metrics_put(p, name, "", NULL, NULL, figure);
 }
 
-/* A figure of each worker. */
+/* Writes a figure of each worker. */
 static void put_each(const struct page *p, const struct rnl_pool *pool, const char *name,
 		     size_t field)
 {
@@ -157,7 +158,7 @@ static const struct {
 	{ "jobs_held", "gauge", "Jobs that wait for nothing but their holds.", FIELD(held) },
 };
 
-/* Written only if there is a guard: it is on, or the pool has private streams on CUDA. */
+/* Writes the guard's figures.  The pool has a guard if it is on, or for private streams on CUDA. */
 static void put_guard(const struct page *p)
 {
 	const struct rnl_guard_stats *guard = &p->all.stats.guard;

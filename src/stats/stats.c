@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a pool did, and how it is: counters, latencies, health. */
+/* A pool's statistics and health: counters, latencies, stuck workers. */
 #include "config.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);
 	if (!w->timing)
-		return;		/* the timer thread runs no function */
+		return;		/* the timer thread runs no functions */
 	rnl__hist_add(&sum->queue_wait, &w->timing->queue_wait);
 	rnl__hist_add(&sum->host, &w->timing->host);
 	rnl__hist_add(&sum->device, &w->timing->device);
@@ -56,7 +56,7 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	for (unsigned i = 0; i < nr; i++)
 		rnl__stats_add(sum, rnl__worker_at(pool, i));
 	rnl__stats_add(sum, &pool->timer.self);
-	/* Jobs that were released to a queue since are counted by their workers. */
+	/* Workers count the jobs that were released to a queue since. */
 	deferred = rnl__outside_nr(pool, RNL__DEFERRED);
 	sum->stats.accepted += deferred + rnl__tally_entered(&pool->outside[RNL__CHAINED]);
 	sum->stats.queued += deferred + rnl__outside_nr(pool, RNL__CHAINED);
@@ -103,26 +103,26 @@ int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_pool_stats
 
 /* ---- health -------------------------------------------------------------- */
 
-/* How long a worker has been at one job; 0: it has no job, or just came to it. */
+/* Returns how long a worker has been at one job; 0: it has no job, or has just started it. */
 static uint64_t busy_for(struct rnl__worker *w, uint64_t now, const struct rnl_job **job,
 			 bool *on_device)
 {
 	_Atomic uint64_t *at = &w->running_since;
 	uint64_t since;
 
-	/* [stats.H1] acquire: the time of this job, or of a later one; pairs with [worker.H1] */
+	/* [stats.H1] acquire: the time of this job or of a later one; pairs with [worker.H1] */
 	*job = atomic_load_explicit(&w->running, memory_order_acquire);
 	*on_device = !*job;
 	if (*on_device) {
 		at = &w->inflight.oldest_since;
-		/* [stats.H2] acquire: the same; pairs with [inflight.H1] */
+		/* [stats.H2] acquire: like [stats.H1]; pairs with [inflight.H1] */
 		*job = atomic_load_explicit(&w->inflight.oldest, memory_order_acquire);
 	}
 	since = rnl__figure_read(at);
 	return *job && now > since ? now - since : 0;
 }
 
-/* What rnl_pool_health() finds. */
+/* State of a call of rnl_pool_health(). */
 struct stats_look {
 	struct rnl_health health;
 	uint64_t now, held_since;
@@ -152,7 +152,10 @@ static void add_held(void *arg, const struct rnl_job *job, unsigned worker, uint
 	add_unfinished(look, worker, job, RNL_IN_HOLD, since);
 }
 
-/* The stream first: a job that leaves its function for the stream meanwhile is not there twice. */
+/*
+ * Adds a worker's unfinished jobs.  Reads the stream first: a job that moves there is not listed
+ * twice.
+ */
 static void add_unfinished_of(struct stats_look *look, struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
@@ -161,13 +164,13 @@ static void add_unfinished_of(struct stats_look *look, struct rnl__worker *w)
 	for (unsigned i = 0; f->places && i < f->limit; i++) {
 		struct rnl__place *place = &f->places[i];
 
-		/* [stats.H3] acquire: as [stats.H2]; pairs with [inflight.H3] */
+		/* [stats.H3] acquire: like [stats.H2]; pairs with [inflight.H3] */
 		job = atomic_load_explicit(&place->job, memory_order_acquire);
 		if (job)
 			add_unfinished(look, w->index, job, RNL_IN_DEVICE,
 				 rnl__figure_read(&place->since));
 	}
-	/* [stats.H4] acquire: as [stats.H1]; pairs with [worker.H1] */
+	/* [stats.H4] acquire: like [stats.H1]; pairs with [worker.H1] */
 	job = atomic_load_explicit(&w->running, memory_order_acquire);
 	if (job)
 		add_unfinished(look, w->index, job, RNL_IN_FUNCTION,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the workers counted, read for statistics. */
+/* Sums of the workers' counters, for statistics. */
 #ifndef RNL_STATS_H
 #define RNL_STATS_H
 
@@ -17,13 +17,15 @@ struct rnl__figures {
 
 struct rnl__worker;
 
-/* Adds the figures of a worker, or of the timer thread. */
+/* Adds the figures of a worker or of the timer thread. */
 void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w);
 
-/* The text of rnl_pool_stats_text(), to be freed; NULL: no memory. */
+/*
+ * Returns the text of rnl_pool_stats_text(), which the caller frees, or NULL if there is no memory.
+ */
 char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length);
 
-/* Adds the figures of all of them, and deferred jobs. */
+/* Adds the figures of all workers and of the timer thread, and the deferred jobs. */
 void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool);
 
 #endif

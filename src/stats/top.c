@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The figures of a running pool on a socket, for `runnel top`.
+ * Serves the figures of a running pool on a socket, for `runnel top`.
  *
  * DESIGN
- *	A thread accepts connections, one after the other, writes the text of rnl_pool_stats_text()
- *	and a last line, "# EOF", and hangs up.  So the workers take no notice, and a reader that
- *	is cut off sees that.  The thread reads nothing, and waits for a slow reader for a second.
- *	The socket gets its mode before it has a name, so nobody else can ever connect.  A socket
- *	that a dead program left behind refuses connections: then its name is taken over.
+ *	A thread accepts one connection after the other.  It writes the text of
+ *	rnl_pool_stats_text() and a last line, "# EOF", and closes the connection.  So the workers
+ *	are not involved, and a reader detects a truncated text.  The thread reads nothing, and
+ *	waits for a slow reader for at most a second.
+ *	The socket gets its mode before it has a name, so other users can never connect.  A socket
+ *	that a dead program left refuses connections, and its name is reused.
  *	The end shuts the socket down, which ends the accept.
  */
 #include "config.h"
@@ -66,7 +67,7 @@ static void *top_main(void *arg)
 		const int fd = accept4(t->fd, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd < 0 && errno == EINVAL)
-			return NULL;		/* it was shut down */
+			return NULL;		/* the socket was shut down */
 		if (fd < 0) {
 			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 			continue;
@@ -78,7 +79,7 @@ static void *top_main(void *arg)
 
 /* ---- the socket ---------------------------------------------------------- */
 
-/* Removes a socket that nothing listens to.  Return: 0; -EADDRINUSE: the name has another owner. */
+/* Removes a socket without a listener.  Returns 0, or -EADDRINUSE if the name is in use. */
 static int remove_stale(const struct sockaddr_un *name)
 {
 	struct stat st;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The socket that `runnel top` reads: the attribute top of a pool. */
+/* The socket that `runnel top` reads: a pool's attribute `top`. */
 #ifndef RNL_TOP_H
 #define RNL_TOP_H
 
 struct rnl_pool;
 
-/* For a pool that is created.  Returns 0, or the error of rnl_pool_create(), which is logged. */
+/* Called at a pool's creation.  Returns 0, or logs and returns the error for rnl_pool_create(). */
 int rnl__top_start(struct rnl_pool *pool, const char *path);
 
-/* For a pool that is freed, also one without a socket. */
+/* Called at a pool's end, also for a pool without a socket. */
 void rnl__top_end(struct rnl_pool *pool);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace's events, in the trace-event format.
+ * A trace's events in the trace-event format.
  *
  * DESIGN
- *	Spans are complete events (ph X): each has its end.  The spans of a worker and
- *	of its device come in the order of time.  A worker's track has the number of its thread; its
- *	device's track has a number that no thread has.  A job in flight is an
- *	asynchronous event as well (ph b, e), because several are in flight at once.
+ *	Spans are complete events (ph X), which have their end.  The spans of a worker, and those of
+ *	its device, are in the order of time.  A worker's track has its thread's ID; the track of
+ *	its device has a number that no thread has.  A job in flight is also an asynchronous event
+ *	(ph b, e), because several jobs are in flight at a time.
  */
 #ifndef RNL_TRACE_JSON_H
 #define RNL_TRACE_JSON_H
@@ -18,14 +18,14 @@
 
 struct rnl__trace;
 
-/* Bytes, at most: an event, or a submit with its arrow; the footer. */
+/* Size limits in bytes: of an event, or of a submit with its arrow; of the footer. */
 #define RNL__TRACE_EVENT_MAX 640
 #define RNL__TRACE_FOOTER_MAX 1024
 
-/* The first of the numbers of devices' tracks. */
+/* The first number of the devices' tracks. */
 #define RNL__TRACE_DEVICE_TID 0x40000000u
 
-/* A time of the host's clock as the file has it: microseconds, and their thousandths. */
+/* The file's format of a host time: microseconds with three decimals. */
 #define RNL__TRACE_TIME "%" PRIu64 ".%03u"
 #define rnl__trace_time(ns) (uint64_t)((ns) / 1000), (unsigned)((ns) % 1000)
 
@@ -38,7 +38,7 @@ void rnl__trace_name_thread(struct rnl__trace *t, uint32_t tid);
 void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *category,
 			   uint32_t tid, uint64_t begin, uint64_t end);
 
-/* True: the record is a job's, the file has it now, and has space for the job's arrow. */
+/* Writes a record.  Returns true if it is a job's, and the file has space for the job's arrow. */
 bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		       const struct rnl__track_record *record);
 
