@@ -3,10 +3,9 @@
  * Statistics as text for Prometheus.
  *
  * DESIGN
- *	The text is first written to allocated memory (open_memstream), so the caller's buffer gets
- *	the whole text or nothing.  Names and units follow Prometheus' conventions: base units,
- *	_total for counters.  A histogram has a bucket for each power of two from a microsecond to
- *	17 s.
+ *	The text is first written to allocated memory (open_memstream).  So the caller's buffer gets
+ *	all of it or nothing.  Names and units follow Prometheus' conventions: base units, _total
+ *	for counters.  A histogram has a bucket for each power of two, 1 us to 17 s.
  */
 #include "config.h"
 

@@ -56,7 +56,7 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	for (unsigned i = 0; i < nr; i++)
 		rnl__stats_add(sum, rnl__worker_at(pool, i));
 	rnl__stats_add(sum, &pool->timer.self);
-	/* Workers count the jobs that were released to a queue since. */
+	/* Deferred jobs that were released to a queue are counted by their workers. */
 	deferred = rnl__outside_nr(pool, RNL__DEFERRED);
 	sum->stats.accepted += deferred + rnl__tally_entered(&pool->outside[RNL__CHAINED]);
 	sum->stats.queued += deferred + rnl__outside_nr(pool, RNL__CHAINED);
@@ -152,10 +152,7 @@ static void add_held(void *arg, const struct rnl_job *job, unsigned worker, uint
 	add_unfinished(look, worker, job, RNL_IN_HOLD, since);
 }
 
-/*
- * Adds a worker's unfinished jobs.  Reads the stream first: a job that moves there is not listed
- * twice.
- */
+/* Reads the stream first: a job that moves there meanwhile is not listed twice. */
 static void add_unfinished_of(struct stats_look *look, struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;

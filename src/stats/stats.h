@@ -20,9 +20,7 @@ struct rnl__worker;
 /* Adds the figures of a worker or of the timer thread. */
 void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w);
 
-/*
- * Returns the text of rnl_pool_stats_text(), which the caller frees, or NULL if there is no memory.
- */
+/* Returns the text of rnl_pool_stats_text(), which the caller frees; NULL: no memory. */
 char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length);
 
 /* Adds the figures of all workers and of the timer thread, and the deferred jobs. */

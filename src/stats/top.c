@@ -3,12 +3,11 @@
  * Serves the figures of a running pool on a socket, for `runnel top`.
  *
  * DESIGN
- *	A thread accepts one connection after the other.  It writes the text of
- *	rnl_pool_stats_text() and a last line, "# EOF", and closes the connection.  So the workers
- *	are not involved, and a reader detects a truncated text.  The thread reads nothing, and
- *	waits for a slow reader for at most a second.
- *	The socket gets its mode before it has a name, so other users can never connect.  A socket
- *	that a dead program left refuses connections, and its name is reused.
+ *	A thread accepts one connection after the other, writes the text of rnl_pool_stats_text()
+ *	and a last line, "# EOF", and closes it.  So workers are not involved, and a reader detects
+ *	a truncated text.  The thread reads nothing, and waits a second at most for a slow reader.
+ *	The socket gets its mode before its name, so other users can never connect.  A dead
+ *	program's socket refuses connections, and its name is reused.
  *	The end shuts the socket down, which ends the accept.
  */
 #include "config.h"
@@ -32,13 +31,13 @@
 #define CREATE "rnl_pool_create()"
 #define BACKLOG 8
 #define SEND_S 1
-#define NAP_NS 100000000	/* without descriptors or memory for a connection */
+#define NAP_NS 100000000	/* pause without descriptors or memory for a connection */
 
 struct rnl__top {
 	struct rnl_pool *pool;
 	pthread_t thread;
 	int fd;
-	dev_t dev;			/* the name's file: what another program puts there stays */
+	dev_t dev;			/* the socket's file; another program's file is kept */
 	ino_t ino;
 	struct sockaddr_un name;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces: start, stop, and the thread that writes; trace.h has the design. */
+/* Traces: start, stop, and the writer; trace.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -27,14 +27,14 @@
 #define BUFFER_MAX (1u << 30)
 #define FILE_DEFAULT (256ull << 20)
 #define FILE_MIN (64u << 10)
-#define PERIOD_NS 10000000u	/* of the writer */
+#define PERIOD_NS 10000000u	/* period of the writer */
 #define DRAIN_MAX 1024u		/* records of a track that are written in a row */
 
 enum { GOES_ON = 0, ENDS = 1, HANDS_OVER = 2 };
 
 /* ---- the writer ---------------------------------------------------------- */
 
-/* Takes records out of the tracks and writes them.  True: there were many. */
+/* Writes the tracks' records.  Returns true if there were many. */
 static bool trace_drain(struct rnl__trace *t)
 {
 	bool much = false;
@@ -60,7 +60,7 @@ static bool trace_drain(struct rnl__trace *t)
 				rnl__trace_note(t, track, &records[n]);
 		}
 		rnl__track_skip(track, nr);
-		/* From the ring's end records go on at its begin. */
+		/* At the ring's end, more records may follow at its begin. */
 		much = much || nr < seen || nr >= track->nr_records / 8 ||
 		       !(rnl__own_read(&track->tail) % track->nr_records);
 	}
@@ -69,7 +69,7 @@ static bool trace_drain(struct rnl__trace *t)
 
 static uint32_t stops(struct rnl__trace *t)
 {
-	/* [trace.S2] acquire: all that the workers have noted; pairs with [trace.S1] */
+	/* [trace.S2] acquire: all of the workers' records; pairs with [trace.S1] */
 	return atomic_load_explicit(&t->stops, memory_order_acquire);
 }
 
@@ -89,7 +89,7 @@ static void *writer_main(void *arg)
 	bool much;
 
 	rnl__thread_name(t->pool->name, "trace");
-	/* The traced work goes first.  Linux has a priority for each thread. */
+	/* The traced work has priority.  Linux has a priority for each thread. */
 	(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5);
 	while (!stops(t)) {
 		much = trace_drain(t);
@@ -105,13 +105,13 @@ static void *writer_main(void *arg)
 
 static void trace_stop_writer(struct rnl__trace *t, uint32_t how)
 {
-	/* [trace.S1] release: the workers note nothing any more; pairs with [trace.S2] */
+	/* [trace.S1] release: the workers record nothing any more; pairs with [trace.S2] */
 	atomic_store_explicit(&t->stops, how, memory_order_release);
 	(void)rnl__futex_wake(&t->stops, 1);
 	pthread_join(t->writer, NULL);
 }
 
-/* rnl_trace_stop() waits: the rest is written with the priority of its caller. */
+/* Writes the rest with the priority of the caller of rnl_trace_stop(), which waits for it. */
 static void *ender_main(void *arg)
 {
 	struct rnl__trace *t = arg;
@@ -166,7 +166,7 @@ static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
 
 /* ---- start and stop ------------------------------------------------------ */
 
-/* Has the workers note nothing any more; then the writer writes the rest. */
+/* Stops the workers' recording; then the writer writes the rest. */
 static int trace_end(struct rnl_pool *pool)
 {
 	struct rnl__trace *t = pool->trace;
@@ -193,7 +193,7 @@ static int trace_end_running(struct rnl_pool *pool)
 	return ret;
 }
 
-/* For a pool that is destroyed. */
+/* Called when a pool is destroyed. */
 static void trace_end_if_any(struct rnl_pool *pool)
 {
 	(void)trace_end_running(pool);
@@ -219,7 +219,7 @@ static int trace_start(struct rnl_pool *pool, const char *path, const struct rnl
 	t->file.reserved = RNL__TRACE_FOOTER_MAX;
 	t->pid = getpid();
 	t->start = rnl__now();
-	/* At once: the file says what it is even if nothing follows. */
+	/* Written first: the file has its header even if nothing follows. */
 	rnl__trace_header(t);
 	rnl__trace_flush(&t->file);
 	ret = t->file.error;

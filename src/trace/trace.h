@@ -41,7 +41,7 @@ struct rnl__trace {
 	uint64_t start;			/* time 0 of the file */
 	enum rnl_trace_timing timing;
 	pthread_t writer;
-	_Atomic uint32_t stops;		/* the writer is to end, or to hand over */
+	_Atomic uint32_t stops;		/* GOES_ON, ENDS or HANDS_OVER: see trace.c */
 
 	struct rnl__trace_file file;
 	struct rnl__trace_arrows arrows;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrows of a trace: from submits to jobs, to waits; trace_arrows.h has the design. */
+/* Arrows of a trace, from submits to jobs and from jobs to waits; trace_arrows.h has the design. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -10,13 +10,13 @@
 #include "trace/trace.h"
 #include "trace/trace_json.h"
 
-/* A submit's span: shorter than a submit takes, so that those of a thread do not overlap. */
+/* Length of a submit's span: shorter than a submit takes, so spans of a thread do not overlap. */
 #define SUBMIT_NS 10u
-#define JOINED_MAX 64		/* jobs that get an arrow to one wait */
+#define JOINED_MAX 64		/* most jobs with an arrow to one wait */
 
 /* ---- threads that submit and wait ---------------------------------------- */
 
-/* A worker has its track before it submits what is traced; others may begin theirs meanwhile. */
+/* Returns true for a worker: it has its track before it submits; others may begin theirs now. */
 static bool is_worker(const struct rnl__trace *t, uint32_t tid)
 {
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
@@ -26,7 +26,7 @@ static bool is_worker(const struct rnl__trace *t, uint32_t tid)
 	return false;
 }
 
-/* The place of the thread in the sorted list, or where it would be. */
+/* Returns the thread's place in the sorted list, or the place to insert it. */
 static size_t place_of(const struct rnl__trace_arrows *a, uint32_t tid)
 {
 	size_t low = 0, high = a->nr_threads;
@@ -42,7 +42,7 @@ static size_t place_of(const struct rnl__trace_arrows *a, uint32_t tid)
 	return low;
 }
 
-/* Gives the thread's track a name, once.  False: there is no memory to know it by. */
+/* Names the thread's track once.  Returns false if there is no memory to remember the thread. */
 static bool arrows_name(struct rnl__trace *t, uint32_t tid)
 {
 	struct rnl__trace_arrows *a = &t->arrows;
@@ -69,7 +69,7 @@ static void put_span(struct rnl__trace *t, const char *name, uint32_t tid, uint6
 	rnl__trace_mark(&t->file);
 }
 
-/* One end of an arrow, which is known by its name and its job. */
+/* Writes one end of an arrow.  Its name and its job identify the arrow. */
 static void put_end(struct rnl__trace *t, const char *name, char ph, uint64_t id, uint32_t tid,
 		    uint64_t at)
 {
@@ -89,7 +89,7 @@ static void put_submit(struct rnl__trace *t, const struct rnl__track *track,
 	struct rnl__trace_arrows *a = &t->arrows;
 	uint32_t tid = r->call.producer;
 
-	/* rnl_submit_many() submits its jobs at one time: they share a span. */
+	/* rnl_submit_many() submits its jobs at one time, so they share a span. */
 	if (tid != a->submit_tid || r->call.queued != a->submit_at) {
 		if (!is_worker(t, tid)) {
 			if (!arrows_name(t, tid)) {
@@ -142,7 +142,7 @@ void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
 
 /* ---- from jobs to the waits for them -------------------------------------- */
 
-/* By a key, then by time. */
+/* Compares by key, then by time. */
 static int arrows_compare(uintptr_t x, uintptr_t y, uint64_t x_at, uint64_t y_at)
 {
 	return x != y ? (x > y) - (x < y) : (x_at > y_at) - (x_at < y_at);
@@ -176,7 +176,7 @@ static const void *arrows_key_of(const struct rnl__trace_job *job, bool barrier)
 	return barrier ? job->barrier : job->job;
 }
 
-/* How many of the sorted jobs come up to the last one that is of @what and was taken by @at. */
+/* Returns the number of sorted jobs up to the last one that is of @what and was taken by @at. */
 static size_t count_up_to(struct rnl__trace_job *const *jobs, size_t nr, bool barrier,
 			  const void *what, uint64_t at)
 {
@@ -194,7 +194,7 @@ static size_t count_up_to(struct rnl__trace_job *const *jobs, size_t nr, bool ba
 	return low;
 }
 
-/* When the wait before this one, for the same job or barrier, ended; 0: there was none. */
+/* Returns the end of the previous wait for the same job or barrier; 0: there was none. */
 static uint64_t end_of_wait_before(const struct rnl__wait *waits, size_t i)
 {
 	for (size_t before = i; before--;) {
@@ -206,7 +206,7 @@ static uint64_t end_of_wait_before(const struct rnl__wait *waits, size_t i)
 	return 0;
 }
 
-/* The wait has something to lead to: the thread's track has its span.  False: no space. */
+/* Writes the wait's span, to which its arrows lead.  Returns false if there is no space. */
 static bool put_wait(struct rnl__trace *t, const struct rnl__wait *wait)
 {
 	if (wait->of_job)
@@ -217,7 +217,7 @@ static bool put_wait(struct rnl__trace *t, const struct rnl__wait *wait)
 	return true;
 }
 
-/* Writes the arrows that lead to waits for barriers, or else to waits for jobs. */
+/* Writes the arrows to waits for barriers, or else to waits for jobs. */
 static void put_joins(struct rnl__trace *t, struct rnl__trace_job **jobs, size_t nr_jobs,
 		      bool barrier)
 {
@@ -263,7 +263,7 @@ static bool is_waited_for(const struct rnl__trace_arrows *a, const void *what)
 	return what && low < a->waits.nr && a->waits.list[low].what == what;
 }
 
-/* Finds the jobs that somebody waited for: of a flood, they are few. */
+/* Finds the jobs that have a wait: few, even among many jobs. */
 static size_t find_joined(const struct rnl__trace_arrows *a, struct rnl__trace_job **jobs)
 {
 	size_t nr = 0;

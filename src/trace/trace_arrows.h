@@ -29,7 +29,7 @@ struct rnl__trace_job {
 	uint64_t id, picked;
 	const void *job, *barrier;
 	uint32_t tid;			/* its worker's thread */
-	bool joined;			/* it has its arrow to a wait */
+	bool joined;			/* a wait for it was found */
 };
 
 struct rnl__trace_arrows {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A trace's file: JSON at any time; trace_file.h has the design. */
+/* A trace's file: valid JSON at any time; trace_file.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define END "\n]\n"
 #define END_BYTES (sizeof(END) - 1)
 
-/* Writes some of it, on any thread: the caller of rnl_trace_start() may take signals. */
+/* Writes a part, muted: this may be a caller's thread, which takes signals. */
 static ssize_t write_some(struct rnl__trace_file *f, const char *text, size_t bytes, uint64_t at)
 {
 	struct rnl__mute mute;
@@ -29,7 +29,7 @@ static ssize_t write_some(struct rnl__trace_file *f, const char *text, size_t by
 	return n;
 }
 
-/* Writes all of it.  Return: 0, or why not. */
+/* Writes all of the text.  Returns 0 or a negative errno. */
 static int write_at(struct rnl__trace_file *f, const char *text, size_t bytes, uint64_t at)
 {
 	while (bytes) {
@@ -85,7 +85,7 @@ bool rnl__trace_fits(struct rnl__trace_file *f, uint64_t bytes)
 
 void rnl__trace_print(struct rnl__trace_file *f, const char *format, ...)
 {
-	/* rnl__trace_flush() puts what ends the file behind the text. */
+	/* rnl__trace_flush() appends the JSON's end to the text. */
 	size_t space = sizeof(f->buf) - END_BYTES - f->used;
 	va_list ap, again;
 	int n;
@@ -109,7 +109,7 @@ void rnl__trace_mark(struct rnl__trace_file *f)
 	f->mark = f->used;
 }
 
-/* Makes the file what it was before a write that failed. */
+/* Restores the file's end after a failed write. */
 static void restore_end(struct rnl__trace_file *f)
 {
 	struct rnl__mute mute;
@@ -118,7 +118,7 @@ static void restore_end(struct rnl__trace_file *f)
 	/* The disk had space for these bytes before. */
 	(void)write_at(f, END, END_BYTES, f->size);
 	rnl__mute_begin(&mute);
-	/* If it fails, a reader finds something behind the end, and says so. */
+	/* If this fails, a reader finds text after the end, and reports it. */
 	ret = ftruncate(f->fd, (off_t)(f->size + END_BYTES));
 	rnl__mute_end(&mute, ret ? errno : 0);
 }

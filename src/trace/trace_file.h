@@ -17,7 +17,7 @@
 
 struct rnl__trace_file {
 	int fd;
-	int error;			/* the first write error; no write follows it */
+	int error;			/* the first write error; no event is written after it */
 	uint64_t size;			/* bytes in the file without the JSON's end */
 	uint64_t max, reserved;		/* in bytes: the size limit; space for the footer */
 	bool full;			/* the file reached its limit */

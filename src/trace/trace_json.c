@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A trace's events: what a record becomes; trace_json.h has the design. */
+/* A trace's events: the JSON of each record; trace_json.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static uint64_t since(const struct rnl__trace *t, uint64_t ns)
 	return ns > t->start ? ns - t->start : 0;
 }
 
-/* Copies text into a string of JSON; control characters, and what is no UTF-8, are left out. */
+/* Copies text into a JSON string.  Leaves out control characters, and bytes that are not UTF-8. */
 static void quote(char *to, size_t bytes, const char *from)
 {
 	unsigned length;
@@ -63,7 +63,7 @@ static void put_meta(struct rnl__trace *t, const char *what, uint32_t tid, const
 	rnl__trace_mark(&t->file);
 }
 
-/* Where a track stands among the others. */
+/* Writes a track's place in the order of tracks. */
 static void put_place(struct rnl__trace *t, uint32_t tid, unsigned place)
 {
 	rnl__trace_print(&t->file, ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%d,"
@@ -183,7 +183,7 @@ static void put_call(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 }
 
-/* A begin or an end of what may overlap others of its worker. */
+/* Writes the begin or the end of an event that may overlap other events of its worker. */
 static void put_async(struct rnl__trace *t, const struct rnl__track *track, const char *name,
 		      const char *category, uint64_t id, char ph, uint64_t at)
 {
@@ -203,7 +203,7 @@ static void put_held(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 }
 
-/* A job that was in flight when the trace ended. */
+/* Writes a job that was in flight when the trace ended. */
 static void put_cut(struct rnl__trace *t, const struct rnl__track *track,
 		    const struct rnl__track_record *r)
 {
@@ -235,7 +235,7 @@ static void trace_put_back(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 }
 
-/* A finding in few words; the log has more. */
+/* Returns a finding in few words; the log has more. */
 static const char *trace_text_of(unsigned finding)
 {
 	switch (finding) {
@@ -287,7 +287,7 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 {
 	const bool call = r->kind == RNL__TRACK_CALL;
 
-	/* Counted whether or not the file has space. */
+	/* Counted even if the file has no space. */
 	t->nr_jobs += call;
 	t->nr_flown += call && r->call.in_flight;
 	t->nr_cut += r->kind == RNL__TRACK_CUT;
