@@ -173,7 +173,7 @@ static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_
 	return nr;
 }
 
-/* If a small batch gets one run that begins at a unit, its results need no copy. */
+/* Picks cells.  If a small batch gets one run that begins at a unit, its results need no copy. */
 void rnl__cells_pick(struct rnl__batch *batch)
 {
 	const struct rnl_batcher *b = batch->batcher;

@@ -94,7 +94,7 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 			       "release it");
 }
 
-/* Returns the attribute of the job that requests may not have, or NULL. */
+/* Returns the text for an attribute that requests may not have; NULL: the job has no such one. */
 static const char *not_for_requests(const struct rnl_job *job)
 {
 	static const struct { uint32_t flag; const char *why; } flags[] = {

@@ -44,7 +44,7 @@ static void take_add(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t 
 	batch->slots[batch->nr++] = (uint16_t)slot;
 }
 
-/* ---- late ones ------------------------------------------------------------- */
+/* ---- late requests --------------------------------------------------------- */
 
 /* Appends the list of late requests to `late_first`, in the order of their commits. */
 static void collect_late(struct rnl_batcher *b)

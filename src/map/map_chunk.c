@@ -195,7 +195,9 @@ static int chunk_copy_out(struct rnl__map *map, struct rnl__map_slot *slot)
 	return chunk_copy(map, to, c->out, c->nr * map->spec.out_bytes);
 }
 
-/* Issues a stage between its events.  @begins: false: the event before the stage begins it, too. */
+/*
+ * Issues a stage between its events.  If @begins is false, the stage before has recorded its begin.
+ */
 static int issue_stage(struct rnl__map *map, struct rnl__map_slot *slot, unsigned stage,
 		       bool begins)
 {

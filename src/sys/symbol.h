@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * Writes a function's name.  If it has none, writes its object's name and its offset there, or its
- * address.  Reads the object's file, so do not call this while a job waits for it.
+ * Writes a function's name.  If the function has no name, writes its object's name and its offset
+ * there, or its address.  Reads the object's file, so do not call this while a job waits for it.
  */
 void rnl__symbol(const void *fn, char *text, size_t bytes);
 
