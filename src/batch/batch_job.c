@@ -4,7 +4,7 @@
  *
  *	rnl__batch_run()		the job's function
  *	  take_requests()		takes committed requests: rnl__batch_take()
- *	  issue_batch()			copies in, the user's function, one copy out;
+ *	  issue_batch()			copies in, the user's function, copies out;
  *					for a small batch the function only
  *	rnl__batch_done()		the job's callback, after its mark is reached
  *	  complete_all()		results, completion queues, barriers
