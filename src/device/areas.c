@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory that the library has from a device; areas.h has the design. */
+/* The library's device memory by address; areas.h has the design. */
 #include "config.h"
 
 #include "device/areas.h"
 #include "sys/atomic.h"
 
-/* How many areas begin at @begin or before. */
+/* Returns how many areas begin at or before @begin. */
 static uint32_t nr_up_to(const struct rnl__area *list, uint32_t nr, uintptr_t begin)
 {
 	uint32_t low = 0;
@@ -14,7 +14,7 @@ static uint32_t nr_up_to(const struct rnl__area *list, uint32_t nr, uintptr_t be
 		const uint32_t middle = low + (nr - low) / 2;
 
 		/*
-		 * [areas.H2] acquire: we look at the round again after this;
+		 * [areas.H2] acquire: if this is a change, the second read of the round differs;
 		 * pairs with [areas.B1]
 		 */
 		if (atomic_load_explicit(&list[middle].begin, memory_order_acquire) <= begin)
@@ -28,20 +28,20 @@ static uint32_t nr_up_to(const struct rnl__area *list, uint32_t nr, uintptr_t be
 bool rnl__areas_hold(const struct rnl__areas *r, const void *mem, size_t bytes)
 {
 	const uintptr_t address = (uintptr_t)mem;
-	/* [areas.H1] acquire: no area of the round before; pairs with [areas.B3] */
+	/* [areas.H1] acquire: the areas are not older than this round; pairs with [areas.B3] */
 	const uint64_t round = atomic_load_explicit(&r->round, memory_order_acquire);
-	/* [areas.H4] acquire: as [areas.H2]; pairs with [areas.B4] */
+	/* [areas.H4] acquire: like [areas.H2]; pairs with [areas.B4] */
 	uint32_t nr = atomic_load_explicit(&r->nr, memory_order_acquire);
 	uintptr_t offset, size;
 
 	nr = nr_up_to(r->list, nr, address);
 	if (!nr || round & 1)
 		return false;
-	/* [areas.H5] acquire: as [areas.H2]; pairs with [areas.B1] */
+	/* [areas.H5] acquire: like [areas.H2]; pairs with [areas.B1] */
 	offset = address - atomic_load_explicit(&r->list[nr - 1].begin, memory_order_acquire);
-	/* [areas.H3] acquire: as [areas.H2]; pairs with [areas.B2] */
+	/* [areas.H3] acquire: like [areas.H2]; pairs with [areas.B2] */
 	size = atomic_load_explicit(&r->list[nr - 1].bytes, memory_order_acquire);
-	/* relaxed: H2 to H5 order it */
+	/* relaxed: the acquire loads H2 to H5 order it */
 	return bytes <= size && offset <= size - bytes &&
 	       atomic_load_explicit(&r->round, memory_order_relaxed) == round;
 }
@@ -51,11 +51,11 @@ bool rnl__areas_hold(const struct rnl__areas *r, const void *mem, size_t bytes)
 static void areas_set(struct rnl__area *area, uintptr_t begin, uintptr_t bytes)
 {
 	/*
-	 * [areas.B1] release: a reader that sees this sees that the round is over;
+	 * [areas.B1] release: a reader of this value sees that the old round is over;
 	 * pairs with [areas.H2]
 	 */
 	atomic_store_explicit(&area->begin, begin, memory_order_release);
-	/* [areas.B2] release: as [areas.B1]; pairs with [areas.H3] */
+	/* [areas.B2] release: like [areas.B1]; pairs with [areas.H3] */
 	atomic_store_explicit(&area->bytes, bytes, memory_order_release);
 }
 
@@ -66,18 +66,15 @@ static void areas_move(struct rnl__area *to, const struct rnl__area *from)
 
 static void begin_change(struct rnl__areas *r)
 {
-	/* relaxed: the release stores behind it publish it */
+	/* relaxed: the release stores after it publish it */
 	atomic_store_explicit(&r->round, rnl__own_read(&r->round) + 1, memory_order_relaxed);
 }
 
 static void end_change(struct rnl__areas *r, uint32_t nr)
 {
-	/* [areas.B4] release: as [areas.B1]; pairs with [areas.H4] */
+	/* [areas.B4] release: like [areas.B1]; pairs with [areas.H4] */
 	atomic_store_explicit(&r->nr, nr, memory_order_release);
-	/*
-	 * [areas.B3] release: a reader that sees the round sees its areas;
-	 * pairs with [areas.H1]
-	 */
+	/* [areas.B3] release: a reader of the round sees its areas; pairs with [areas.H1] */
 	atomic_store_explicit(&r->round, rnl__own_read(&r->round) + 1, memory_order_release);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Areas: the memory that the library has from a device, so that it knows an address of its own
- * without a question to the driver.
+ * Areas: the library's device memory by address.  The library recognises an address of its own
+ * without asking the driver.
  *
  * DESIGN
- *	The areas stand in an array, in the order of their addresses, and a reader searches it by
- *	halves.  A writer has the lock.  It counts `round` before and after a change, so an odd
- *	round, or one that has changed, tells a reader that it saw a change: it takes the address
- *	for unknown, and does not wait.  An area that comes or goes is not that reader's.
- *	If there are more areas than the array takes, those are unknown.
+ *	The areas are in an array, sorted by address.  A reader does a binary search.  A writer
+ *	holds the lock, and increments `round` before and after a change.  A reader that sees an odd
+ *	round, or a changed one, has met a change: it reports the address as unknown instead of
+ *	waiting.  The area that a writer adds or removes is never one that the reader uses.
+ *	Areas that do not fit into the array are unknown.
  */
 #ifndef RNL_AREAS_H
 #define RNL_AREAS_H
@@ -25,7 +25,7 @@ struct rnl__area {
 
 struct rnl__areas {
 	pthread_mutex_t lock;
-	_Atomic uint64_t round;		/* odd: a change */
+	_Atomic uint64_t round;		/* odd: a change is under way */
 	_Atomic uint32_t nr;
 	struct rnl__area list[RNL__AREAS_MAX];
 };
@@ -33,7 +33,7 @@ struct rnl__areas {
 void rnl__areas_add(struct rnl__areas *r, const void *mem, size_t bytes);
 void rnl__areas_drop(struct rnl__areas *r, const void *mem);
 
-/* Whether one area has all these bytes. */
+/* Returns true if one area contains all these bytes. */
 bool rnl__areas_hold(const struct rnl__areas *r, const void *mem, size_t bytes);
 
 #endif

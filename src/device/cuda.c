@@ -3,11 +3,11 @@
  * The CUDA device, on the runtime API.
  *
  * DESIGN
- *	Every call names its stream, cudaStreamPerThread or the worker's own: so no compiler
- *	flag of the library or the application changes what a call means.
- *	A wait reads a word of pinned memory that the stream writes with cuStreamWriteValue32;
- *	cudaEventQuery would take the driver's lock and slow the launches of all other threads.
- *	That driver function is found through the runtime, so the library does not link libcuda.
+ *	Every call names its stream: cudaStreamPerThread or the worker's own.  Therefore no compiler
+ *	flag of the library or the application changes the meaning of a call.
+ *	A wait reads a word of pinned memory that the stream writes with cuStreamWriteValue32.
+ *	cudaEventQuery would take the driver's lock and slow the launches of all other threads.  The
+ *	driver function is looked up through the runtime, so the library does not link libcuda.
  */
 #include "config.h"
 
@@ -31,7 +31,7 @@
 #include "sys/thread_state.h"
 
 #define DEVICES_MAX 64u
-#define WRITE_VALUE_VERSION 11070	/* from here on, all GPUs have cuStreamWriteValue32 */
+#define WRITE_VALUE_VERSION 11070	/* since this version, all GPUs have cuStreamWriteValue32 */
 
 struct cuda_event {
 	struct rnl__event base;
@@ -46,8 +46,8 @@ static cudaEvent_t handle_of(const struct rnl__event *event)
 /* ---- work ---------------------------------------------------------------- */
 
 /*
- * Copies from one device's memory to another's.  Memory of cudaMallocAsync() may be reached by
- * its own device alone, whether peer access is enabled or not; CUDA reaches both if it is given
+ * Copies from one device's memory to another's.  Memory of cudaMallocAsync() may be accessible to
+ * its own device only, even if peer access is enabled.  CUDA reaches both sides if the call names
  * the devices.
  */
 static cudaError_t copy_between(const struct rnl__copy *c)
@@ -78,7 +78,7 @@ static int cuda_copy(const struct rnl__copy *c)
 	const cudaStream_t stream = rnl__cuda_own_stream();
 	cudaError_t code;
 
-	/* A copy that is a node of a graph makes the graph slow; a mover does not. */
+	/* A copy node slows a graph down; a mover node does not. */
 	if (rnl__thread.guard && rnl__thread.guard->records && rnl__cuda_moves(c) &&
 	    cuda_copy_all(&c, 1))
 		return 0;
@@ -116,9 +116,9 @@ static int cuda_write(uint32_t *word, uint32_t value)
 	if (!device->write_value)
 		return -ENOTSUP;
 	/*
-	 * The default flag orders all earlier work of the stream before the
-	 * write, system-wide (driver API, cuStreamWriteValue32).  The word is
-	 * mapped at the same address on the device (unified addressing).
+	 * The default flag orders the write after all earlier work of the stream, system-wide
+	 * (driver API, cuStreamWriteValue32).  The word has the same address on the device (unified
+	 * addressing).
 	 */
 	code = device->write_value(rnl__cuda_own_stream(), (CUdeviceptr)(uintptr_t)word, value,
 				   CU_STREAM_WRITE_VALUE_DEFAULT);
@@ -126,7 +126,7 @@ static int cuda_write(uint32_t *word, uint32_t value)
 		return 0;
 	if (code == CUDA_ERROR_NOT_SUPPORTED)
 		return -ENOTSUP;
-	/* The codes of this call are equal in the driver and the runtime. */
+	/* The driver and the runtime have the same codes for this call. */
 	return rnl__cuda_failed(rnl__cuda_own_device(), (cudaError_t)code);
 }
 

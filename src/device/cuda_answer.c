@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether CUDA answers, and what it says: for pools on the host device, too. */
+/* CUDA's number of devices and its error texts, which pools on the host device need, too. */
 #include "config.h"
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@ const char *rnl__cuda_text(int code)
 	return text ? text : "unknown";
 }
 
-/* What to do about a code of cudaGetDeviceCount(). */
+/* Returns a hint for an error of cudaGetDeviceCount(). */
 static const char *advice(cudaError_t code)
 {
 	switch (code) {
@@ -56,7 +56,7 @@ bool rnl__cuda_wait_thread(int *code)
 	if (ret == cudaSuccess)
 		return left;
 	rnl__cuda_forget(ret);
-	/* The unit's runtime has said that its calls were right: this one may be another, and fail. */
+	/* The unit's runtime had no error.  Ours may be another copy: ignore its failure. */
 	if (!rnl__device_nr_cuda(NULL))
 		*code = 0;
 	return left;

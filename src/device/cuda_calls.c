@@ -11,7 +11,7 @@
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* The table from CUDA's codes to errnos; any other code is -EIO. */
+/* Translates CUDA's error codes to errnos.  A code that is not in the table becomes -EIO. */
 int rnl__cuda_errno(int code)
 {
 	switch ((cudaError_t)code) {
@@ -127,7 +127,7 @@ void rnl__cuda_leave(void)
 	(void)rnl__cuda_contexts.pop(&ours);
 }
 
-/* Whether the calling thread is attached to the device, which is current there. */
+/* Returns true if the calling thread is attached to the device, which is then current. */
 static bool is_attached(const struct rnl__device *device)
 {
 	return rnl__thread.stream && rnl__thread.stream->device == device;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How the CUDA backend calls the runtime: on which device, and what becomes of an error.
+ * How the CUDA backend calls the runtime: on which device, and with which error handling.
  *
  * DESIGN
- *	An error that is not sticky is cleared in the library's copy of the runtime at once
- *	(cudaGetLastError), so that no job is blamed for it.  An error that a caller has left there
+ *	An error that is not sticky is cleared immediately in the library's copy of the runtime
+ *	(cudaGetLastError), so that no job is blamed for it.  An error that a caller left there
  *	stays.
- *	A thread that is not attached makes the device's context current for a call, and takes it away
- *	again.  cudaSetDevice() would not do: the way back to a device without a context makes one.
+ *	A thread that is not attached makes the device's context current for a call, then restores
+ *	the previous one.  cudaSetDevice() would create a context to restore a device without one.
  */
 #ifndef RNL_CUDA_CALLS_H
 #define RNL_CUDA_CALLS_H
@@ -23,13 +23,13 @@ typedef CUresult rnl__cuda_write_fn(CUstream stream, CUdeviceptr addr, cuuint32_
 
 struct rnl__cuda_device {
 	struct rnl__device base;
-	rnl__cuda_write_fn *write_value; /* NULL: the driver has none */
+	rnl__cuda_write_fn *write_value; /* NULL: the driver does not have it */
 	bool known;
-	bool registers;			/* kernels reach registered memory at its own address */
+	bool registers;			/* kernels access registered memory at its own address */
 
-	/* The first thread that needs these makes them, and they stay. */
+	/* Created by the first thread that needs them; they stay. */
 	pthread_mutex_t lock;
-	CUcontext context;		/* the primary one; NULL: not retained yet */
+	CUcontext context;		/* the primary context; NULL: not retained yet */
 	cudaMemPool_t memory;		/* all device memory comes from it */
 	cudaStream_t memory_stream;	/* for memory that is not one thread's scratch */
 	bool has_kernels;
@@ -37,9 +37,9 @@ struct rnl__cuda_device {
 };
 
 /*
- * A call of the runtime has returned @code: clears that error.  The thread's last error is also the
- * caller's, who may use the same copy of the runtime.  So an error of another call stays, unless the
- * error of ours has replaced it already.
+ * Clears the error @code, which a call of the runtime has returned.  The application may use the
+ * same copy of the runtime, so the thread's last error may also be the application's.  An error of
+ * another call therefore stays, unless @code has replaced it already.
  */
 static inline void rnl__cuda_forget(cudaError_t code)
 {
@@ -47,14 +47,14 @@ static inline void rnl__cuda_forget(cudaError_t code)
 		(void)cudaGetLastError();
 }
 
-/* A failure is no error of the job. */
+/* Destroys a graph; a failure is not reported, because it is not the job's error. */
 static inline void rnl__cuda_destroy_graph(cudaGraph_t graph)
 {
 	if (graph)
 		rnl__cuda_forget(cudaGraphDestroy(graph));
 }
 
-/* The calling thread is attached: its device and its stream. */
+/* Return the device and the stream of the calling thread, which must be attached. */
 static inline struct rnl__device *rnl__cuda_own_device(void)
 {
 	return rnl__thread.stream->device;
@@ -65,13 +65,13 @@ static inline cudaStream_t rnl__cuda_own_stream(void)
 	return rnl__thread.stream->native;
 }
 
-/* The context is lost: every later call of every thread fails. */
+/* Returns true if the context is lost: every later call of every thread fails. */
 bool rnl__cuda_sticky(cudaError_t code);
 
-/* The device's errno_of(). */
+/* The device's errno_of operation. */
 int rnl__cuda_errno_of(struct rnl__device *device, int code);
 
-/* The errno of a failed call of the library; notes the code in the job that runs. */
+/* Returns the errno of a failed call of the library; stores the code in the running job. */
 int rnl__cuda_failed(struct rnl__device *device, cudaError_t code);
 
 static inline int rnl__cuda_result(struct rnl__device *device, cudaError_t code)
@@ -79,29 +79,29 @@ static inline int rnl__cuda_result(struct rnl__device *device, cudaError_t code)
 	return code == cudaSuccess ? 0 : rnl__cuda_failed(device, code);
 }
 
-/* The same, of a call on the calling thread's stream. */
+/* Like rnl__cuda_result(), for a call on the calling thread's stream. */
 static inline int rnl__cuda_own_result(cudaError_t code)
 {
 	return rnl__cuda_result(rnl__cuda_own_device(), code);
 }
 
-/* Of a call that may return cudaErrorNotReady: 1, 0 or an errno. */
+/* For a call that may return cudaErrorNotReady.  Returns 1, 0 (not ready) or an errno. */
 int rnl__cuda_reached(struct rnl__device *device, cudaError_t code);
 
-/* Makes the device's context current, in calls that any thread may make, until the leave. */
+/* Makes the device's context current until the leave, for calls that any thread may make. */
 cudaError_t rnl__cuda_enter(struct rnl__device *device);
 void rnl__cuda_leave(void);
 
 /*
- * For what gives something back: that is tried in any case, since the handle says where it belongs.
- * Returns whether to leave then.
+ * Enters for a call that frees something.  The caller makes that call in any case, because the
+ * handle names its context.  Returns true if the caller must leave afterwards.
  */
 static inline bool rnl__cuda_try_enter(struct rnl__device *device)
 {
 	return rnl__cuda_enter(device) == cudaSuccess;
 }
 
-/* As enter and leave, but an attached thread makes no call. */
+/* Like enter and leave, except that an attached thread makes no call. */
 cudaError_t rnl__cuda_enter_from_outside(struct rnl__device *device);
 void rnl__cuda_leave_to_outside(const struct rnl__device *device);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many copies at once, on CUDA; cuda_copies.h has the design. */
+/* Many copies in a few calls, on CUDA; cuda_copies.h has the design. */
 #include "config.h"
 
 #include <stdatomic.h>
@@ -9,11 +9,11 @@
 #include "device/cuda_kernels.h"
 
 #define COPIES_MAX 256u
-#define MOVE_BYTES_MAX 16384u	/* of an area; a copy engine is faster with more */
+#define MOVE_BYTES_MAX 16384u	/* bytes of an area; a copy engine is faster with more */
 
 #if CUDART_VERSION >= 13000
 
-static _Atomic bool no_batches;		/* the driver is older than the runtime */
+static _Atomic bool no_batches;		/* the driver has no cudaMemcpyBatchAsync() */
 
 bool rnl__cuda_moves(const struct rnl__copy *c)
 {
@@ -30,7 +30,7 @@ static bool launch_mover(const struct rnl__moves *list, unsigned nr, cudaStream_
 
 static bool move_all(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream)
 {
-	struct rnl__moves list = { 0 };	/* records compare it */
+	struct rnl__moves list = { 0 };	/* zeroed, because records compare all of it */
 	unsigned nr_moves = 0;
 
 	for (unsigned i = 0; i < nr; i++) {
@@ -87,7 +87,7 @@ bool rnl__cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr, cuda
 	return copy_batch(copies, nr, stream) && move_all(copies, nr, stream);
 }
 
-#else	/* the runtime has neither call */
+#else	/* the runtime has neither the mover nor batches */
 
 bool rnl__cuda_moves(const struct rnl__copy *c)
 {

@@ -13,7 +13,7 @@ void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned lon
 	void *fn = NULL;
 	cudaError_t code = cudaGetDriverEntryPointByVersion(name, &fn, version, flags, &status);
 
-	/* The pointer may be set although the status says that it is not usable. */
+	/* The pointer may be set even if the status reports that it is not usable. */
 	if (code == cudaSuccess && status == cudaDriverEntryPointSuccess)
 		return fn;
 	rnl__cuda_forget(code);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of CUDA's driver.  They are found through the runtime: the library does not link libcuda. */
+/* Functions of CUDA's driver, found through the runtime: the library does not link libcuda. */
 #ifndef RNL_CUDA_DRIVER_H
 #define RNL_CUDA_DRIVER_H
 
@@ -7,9 +7,9 @@
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 
-/* Contexts.  Any thread makes these calls. */
+/* Functions for contexts.  Any thread may call them. */
 struct rnl__cuda_contexts {
-	bool complete;			/* all of them were found */
+	bool complete;			/* all functions were found */
 	PFN_cuDeviceGet_v2000 device;
 	PFN_cuDevicePrimaryCtxRetain_v7000 retain;
 	PFN_cuCtxPushCurrent_v4000 push;
@@ -19,9 +19,9 @@ extern struct rnl__cuda_contexts rnl__cuda_contexts;
 
 #if CUDART_VERSION >= 13000
 
-/* For graphs. */
+/* Functions for graphs. */
 struct rnl__cuda_driver {
-	bool complete;			/* all of them were found */
+	bool complete;			/* all functions were found */
 	PFN_cuFuncGetAttribute_v2020 attribute;
 	PFN_cuFuncGetParamInfo_v12040 param_info;
 	PFN_cuKernelGetFunction_v12000 function;
@@ -39,10 +39,10 @@ extern struct rnl__cuda_driver rnl__cuda_driver;
 
 #endif
 
-/* A function of the driver; NULL: it has none. */
+/* Returns a function of the driver, or NULL if the driver does not have it. */
 void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags);
 
-/* First of all.  By one thread at a time; only the first call that finds all of them writes. */
+/* Finds the functions, before all else; one thread at a time.  Writes only until all are found. */
 void rnl__cuda_driver_init(void);
 
 #endif

@@ -12,12 +12,12 @@
 
 #if CUDART_VERSION >= 13000
 
-#define NODES_MIN 3u		/* fewer are launched as fast by themselves */
+#define NODES_MIN 3u		/* fewer nodes are as fast with single launches */
 #define GRAPHS_MAX 16u
 #define SHAPES_MAX 64u
 #define WAIT_MAX 65536u
 
-/* What a graph's node has. */
+/* The current contents of a graph's node. */
 struct kept {
 	CUgraphNode handle;
 	struct rnl__cuda_work work;
@@ -26,7 +26,7 @@ struct kept {
 };
 
 struct graph {
-	CUgraphExec exec;		/* NULL: the place is free */
+	CUgraphExec exec;		/* NULL: the entry is free */
 	CUgraph graph;
 	uint64_t shape, used;
 	unsigned nr;
@@ -34,7 +34,7 @@ struct graph {
 	struct kept *kept;
 };
 
-/* A shape that was seen: how often it comes again before it gets a graph, this time and the next. */
+/* A shape that occurred, and how often it must recur to get a graph: this time and the next. */
 struct seen {
 	uint64_t shape;
 	uint32_t wait, next_wait;
@@ -75,7 +75,7 @@ static CUDA_KERNEL_NODE_PARAMS params_of(const struct rnl__cuda_node *node, void
 	};
 }
 
-/* Whether CUDA would launch it by itself, too. */
+/* Returns true if CUDA would also accept it as a single launch. */
 static bool graph_fits(const struct rnl__cuda_work *work)
 {
 	const uint64_t threads = (uint64_t)work->block.x * work->block.y * work->block.z;
@@ -96,7 +96,7 @@ static bool graph_same(const struct kept *kept, const struct rnl__cuda_node *nod
 	       (!b->args_bytes || !memcmp(kept->args, node->args, b->args_bytes));
 }
 
-/* Remembers what the graph's node has now. */
+/* Stores the node's new contents.  Returns false if there is no memory. */
 static bool graph_keep(struct kept *kept, const struct rnl__cuda_node *node)
 {
 	const size_t bytes = node->work.args_bytes;
@@ -116,7 +116,7 @@ static bool graph_keep(struct kept *kept, const struct rnl__cuda_node *node)
 	return true;
 }
 
-/* The nodes that the node i comes after: @after has room for all. */
+/* Lists the predecessors of node i in @after, which has room for all.  Returns their number. */
 static size_t list_after(const struct graph *graph, unsigned i, CUgraphNode *after)
 {
 	size_t nr = 0;
@@ -125,7 +125,7 @@ static size_t list_after(const struct graph *graph, unsigned i, CUgraphNode *aft
 		after[nr++] = graph->kept[graph->after[i]].handle;
 	if (graph->after[i] != RNL__CUDA_AFTER_ALL)
 		return nr;
-	/* Back to the last one that came after all, a node's successor in a chain is behind it. */
+	/* The tails (node j + 1 does not follow j), back to the last AFTER_ALL or AFTER_NONE. */
 	for (unsigned j = i; j--;) {
 		if (j + 1 == i || graph->after[j + 1] != (int)j)
 			after[nr++] = graph->kept[j].handle;
@@ -170,7 +170,7 @@ static bool graph_build(struct graph *graph, const struct rnl__cuda_sketch *s, u
 	return true;
 }
 
-/* Gives a node what is sketched. */
+/* Gives a node of the graph the sketched contents. */
 static bool graph_set(struct graph *graph, struct kept *kept, const struct rnl__cuda_node *node)
 {
 	const bool turned = kept->work.off != node->work.off;
@@ -190,7 +190,7 @@ static bool graph_set(struct graph *graph, struct kept *kept, const struct rnl__
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* FNV-1a, by node. */
+/* FNV-1a, one step per node. */
 static uint64_t shape_of(const struct rnl__cuda_sketch *s)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -238,7 +238,7 @@ static struct graph *least_used(struct rnl__graphs *graphs)
 	return least;
 }
 
-/* The graph of the sketch's shape, made now if the shape came often enough; NULL: none. */
+/* Returns the graph of the sketch's shape; builds it if the shape recurred often enough. */
 static struct graph *graph_get(struct rnl__graphs *graphs, uint64_t shape)
 {
 	struct graph *graph = graph_find(graphs, shape);

@@ -3,17 +3,16 @@
  * Gathered work as a graph of kernels, on CUDA.
  *
  * DESIGN
- *	A launch takes the driver microseconds, a node of a graph that it has already takes a
- *	fraction of one.  So kernels and movers of a gather become nodes (cuda_sketch.h).
- *	The shape of a graph says which node comes after which.  Work of a shape that was seen
- *	before is given to the graph of that shape: what a node has, its kernel, its dimensions and
- *	its arguments, is set if it differs.
- *	Graphs are a thread's own.  There are few; the one that was not used for the longest time
- *	goes.  After an error the graph goes, too, the work is issued call by call, and each job
- *	gets its own error.  A shape whose graph went has to come twice as often as the last time
- *	before it gets another one.
- *	It is the driver's calls that are made, not the runtime's: a kernel may belong to another
- *	runtime in the process.
+ *	A launch takes the driver microseconds; a node of an existing graph takes a fraction of one.
+ *	So the kernels and movers of a gather become nodes (cuda_sketch.h).
+ *	The shape of a graph says which node comes after which.  Work of a known shape reuses the
+ *	graph of that shape: a node's kernel, dimensions and arguments are set if they differ.
+ *	Each thread has its own graphs.  There are few, and the least recently used one is replaced.
+ *	After an error, the graph is dropped and the work is issued call by call: each job gets its
+ *	own error.  A shape whose graph was dropped or replaced must recur twice as often as the
+ *	last time before it gets another one.
+ *	The code calls the driver, not the runtime, because a kernel may belong to another runtime
+ *	in the process.
  */
 #ifndef RNL_CUDA_GRAPHS_H
 #define RNL_CUDA_GRAPHS_H
@@ -24,13 +23,13 @@
 
 struct rnl__graphs;
 
-/* NULL: the driver has no graphs, or there is no memory. */
+/* Returns NULL if the driver has no graphs, or there is no mover or no memory. */
 struct rnl__graphs *rnl__cuda_graphs_create(void);
 void rnl__cuda_graphs_destroy(struct rnl__graphs *graphs);
 
 /*
- * Launches steps of a gather, from @step on, as one graph.
- * Return: the first step that is left; @step: none was launched.
+ * Launches steps of a gather, from @step on, as one graph.  Returns the first step that is left,
+ * which is @step if nothing was launched.
  */
 unsigned rnl__cuda_graphs_replay(struct rnl__graphs *graphs, const struct rnl__gather *gather,
 				 unsigned step, cudaStream_t stream);

@@ -13,7 +13,7 @@
 #include "device/cuda_record.h"
 #include "sys/thread_state.h"
 
-#define LOGS_VERSION 12090	/* from here on, the driver may have cuLogsRegisterCallback() */
+#define LOGS_VERSION 12090	/* earliest driver with cuLogsRegisterCallback() */
 
 /* cuda.h has these types since 12.9. */
 typedef void log_fn(void *data, int level, char *message, size_t length);
@@ -38,8 +38,8 @@ void rnl__cuda_guard_init(void)
 }
 
 /*
- * A line is [time][thread][source][severity][entry point] and a text, or the text alone: the
- * first name of a call in it is the refused call.
+ * Notes the refused call: the first one that the line names.  A line is
+ * [time][thread][source][severity][entry point] and a text, or only the text.
  */
 static void read_log(void *unused, int level, char *message, size_t length)
 {
@@ -85,7 +85,7 @@ enum cudaStreamCaptureMode rnl__cuda_guard_relax(enum cudaStreamCaptureMode mode
 	return rnl__thread.guard ? cuda_guard_exchange(mode) : mode;
 }
 
-/* ---- what was found -------------------------------------------------------- */
+/* ---- findings ------------------------------------------------------------ */
 
 static bool names_one_of(const char *call, const char *const *parts, size_t nr)
 {
@@ -96,7 +96,7 @@ static bool names_one_of(const char *call, const char *const *parts, size_t nr)
 	return false;
 }
 
-/* Whether cudaErrorStreamCaptureUnsupported stands for a wait or for memory. */
+/* Returns the finding for cudaErrorStreamCaptureUnsupported: a wait, memory, or one of the two. */
 static unsigned refused(const struct rnl__guarded *guarded)
 {
 	static const char *const waits[] = { "Synchronize", "Query", "ElapsedTime", "Memcpy",
@@ -123,7 +123,7 @@ static unsigned finding_of(const struct rnl__guarded *guarded, int code)
 	}
 }
 
-/* Says what was found; @end: the code of the capture's end. */
+/* Derives the findings from the codes; @end: the code of the capture's end. */
 static void judge(struct rnl__guarded *guarded, cudaError_t end)
 {
 	unsigned found = finding_of(guarded, guarded->code) |
@@ -131,7 +131,7 @@ static void judge(struct rnl__guarded *guarded, cudaError_t end)
 
 	if (end != cudaSuccess || guarded->code || guarded->unit_code)
 		guarded->again = true;
-	/* The function went on after the first refused call, or cleared that call's error. */
+	/* The function continued after the first refused call, or cleared that call's error. */
 	if (!found && end == cudaErrorStreamCaptureInvalidated) {
 		found = guarded->call[0] ? refused(guarded) & ~(unsigned)RNL__WAITED_OR_MADE : 0;
 		if (!found)
@@ -142,7 +142,7 @@ static void judge(struct rnl__guarded *guarded, cudaError_t end)
 		guarded->code = guarded->unit_code ? guarded->unit_code : (int)end;
 }
 
-/* ---- what was captured ------------------------------------------------------- */
+/* ---- the captured graphs ------------------------------------------------- */
 
 static bool is_pageable(const void *mem)
 {
@@ -166,14 +166,14 @@ static bool copies_pageable(cudaGraphNode_t node)
 		(void)cudaGetLastError();
 		return false;
 	}
-	/* Memory that the capture itself allocates has no attributes yet, and is the device's. */
+	/* Memory that the capture itself allocates has no attributes yet; it is device memory. */
 	return (parms.kind != cudaMemcpyDeviceToHost && parms.kind != cudaMemcpyDeviceToDevice &&
 		is_pageable(parms.srcPtr.ptr)) ||
 	       (parms.kind != cudaMemcpyHostToDevice && parms.kind != cudaMemcpyDeviceToDevice &&
 		is_pageable(parms.dstPtr.ptr));
 }
 
-/* How many nodes a graph has; notes copies of pageable memory.  A graph that CUDA does not tell is lost. */
+/* Counts a graph's nodes, notes pageable copies.  Discards a graph that CUDA cannot list. */
 static size_t cuda_guard_look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
 {
 	cudaGraphNode_t *nodes;
@@ -186,7 +186,7 @@ static size_t cuda_guard_look_at(struct rnl__guarded *guarded, cudaGraph_t graph
 		guarded->again = true;
 		return 0;
 	}
-	/* CUDA refuses to list none. */
+	/* CUDA refuses to list zero nodes. */
 	if (!nr)
 		return 0;
 	nodes = calloc(nr, sizeof(*nodes));
@@ -199,7 +199,7 @@ static size_t cuda_guard_look_at(struct rnl__guarded *guarded, cudaGraph_t graph
 	for (size_t i = 0; i < nr; i++) {
 		if (copies_pageable(nodes[i])) {
 			guarded->found |= RNL__PAGEABLE_COPY;
-			/* A graph reads memory when it runs: a stack's is gone by then. */
+			/* A graph reads memory when it runs; a function's stack is gone by then. */
 			guarded->again = true;
 		}
 	}
@@ -253,7 +253,7 @@ cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t strea
 		code = cudaStreamEndCapture(streams[i], &graphs[i]);
 		if (code != cudaSuccess)
 			(void)cudaGetLastError();
-		/* Of two codes, the one that says more than "invalidated" counts. */
+		/* A code that says more than "invalidated" takes precedence. */
 		if (code != cudaSuccess &&
 		    (end == cudaSuccess || end == cudaErrorStreamCaptureInvalidated))
 			end = code;

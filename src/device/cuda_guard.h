@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA device's guard: a job's function under stream capture, and what is found of it.
+ * The CUDA device's guard: runs a job's function under stream capture, and reports findings.
  *
  * DESIGN
- *	The worker's stream is captured in thread-local mode.  A private stream is
- *	non-blocking, and a legacy call has no effect on it; so then the thread's default
- *	stream is captured, too.  The graph is instantiated and launched, once, where its
- *	work was issued: so the work keeps its place in the stream.  Work on a default stream that
- *	is not the worker's is a finding.
- *	At other times a thread's mode is relaxed, in which CUDA lets cudaMalloc() pass; the
- *	library's own allocations go back to that mode for themselves.
- *	CUDA has one code for waits and for memory.  If the driver keeps a log of refused
- *	calls (12.9), the log has the call's name, else the report names candidates.
+ *	The worker's stream is captured in thread-local mode.  A private stream is non-blocking, so
+ *	legacy calls do not affect it; in that case, the thread's default stream is captured, too.
+ *	The graph is instantiated and launched once, where the function issued its work, so the work
+ *	keeps its place in the stream.  Work on a default stream that is not the worker's stream is
+ *	a finding.
+ *	At other times, a thread's mode is relaxed, in which CUDA allows cudaMalloc().  Under guard,
+ *	the library's own allocations return to that mode while they run.
+ *	CUDA has one code for waits and for memory.  If the driver keeps a log of refused calls
+ *	(12.9), the log has the call's name; otherwise, the report names candidates.
  *	A copy of pageable memory is captured like any other copy: its node has the addresses.
  */
 #ifndef RNL_DEVICE_CUDA_GUARD_H
@@ -21,15 +21,15 @@
 
 #include "device/device.h"
 
-/* Once, before the first guard. */
+/* Called once, before the first guard. */
 void rnl__cuda_guard_init(void);
 
 cudaError_t rnl__cuda_guard_begin(struct rnl__guarded *guarded, cudaStream_t stream);
 
-/* Fills in what was found; cudaSuccess, or why the captured work could not be launched. */
+/* Fills in the findings.  Returns cudaSuccess, or why the captured work was not launched. */
 cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t stream);
 
-/* Sets the thread's capture mode, if a function is under guard; the mode before. */
+/* Sets the thread's capture mode if a function is under guard.  Returns the previous mode. */
 enum cudaStreamCaptureMode rnl__cuda_guard_relax(enum cudaStreamCaptureMode mode);
 
 #endif

@@ -14,9 +14,9 @@
 #if CUDART_VERSION >= 13000
 
 /*
- * The mover: block b does moves.list[b].  If both sides are aligned to 16 bytes, a thread moves units
- * of 16, two at a time.  What is left is moved byte by byte.
- * The kernel of arguments: a thread writes four bytes of them.
+ * The mover: block b moves moves.list[b].  If both sides are aligned to 16 bytes, a thread moves
+ * units of 16 bytes, two at a time.  The rest is moved byte by byte.
+ * The arguments kernel: each thread writes four bytes.
  */
 static const char ptx[] =
 	".version 7.0\n.target sm_75\n.address_size 64\n"
@@ -89,11 +89,11 @@ static const char ptx[] =
 _Static_assert(sizeof(struct rnl__moves) == 768 && sizeof(struct rnl__args) == 1040,
 	       "the PTX has the sizes of the kernels' arguments");
 
-static _Atomic(cudaKernel_t) mover, args_kernel;	/* NULL: there is none */
+static _Atomic(cudaKernel_t) mover, args_kernel;	/* NULL: not loaded */
 
 cudaKernel_t rnl__cuda_mover(void)
 {
-	/* relaxed: a handle, which the driver looks up */
+	/* relaxed: only a handle, which the driver looks up */
 	return atomic_load_explicit(&mover, memory_order_relaxed);
 }
 
@@ -138,7 +138,7 @@ const struct rnl_kernel *rnl__cuda_args(void)
 	return get_args_kernel() ? &kernel : NULL;
 }
 
-/* Runs each once with nothing to do, on the stream's device. */
+/* Runs each kernel once without work, on the stream's device. */
 static bool run_once(const cudaKernel_t kernels[2], cudaStream_t stream)
 {
 	const struct rnl__moves moves = { 0 };
@@ -151,7 +151,7 @@ static bool run_once(const cudaKernel_t kernels[2], cudaStream_t stream)
 	return code == cudaSuccess;
 }
 
-/* Loads both. */
+/* Loads both kernels. */
 static void make(cudaStream_t stream)
 {
 	cudaLibrary_t library;
@@ -190,7 +190,7 @@ void rnl__cuda_kernels_init(cudaStream_t stream)
 	pthread_mutex_unlock(&lock);
 }
 
-#else	/* the runtime loads no kernels */
+#else	/* the runtime cannot load kernels */
 
 void rnl__cuda_kernels_init(cudaStream_t stream)
 {

@@ -3,12 +3,12 @@
  * The library's own kernels on CUDA.
  *
  * DESIGN
- *	The mover has a block copy a small area between memory that a kernel reaches by itself,
- *	page-locked memory among it.  An address that is wrong would be the end of the process.
- *	The kernel of arguments writes a few bytes that came with its launch: they need no memory
- *	that has to live until then.
- *	They are PTX: the driver compiles it for the GPU that is there, and the library needs no
- *	CUDA compiler.
+ *	The mover copies small areas, one per block, between memory that kernels reach, page-locked
+ *	memory included.  A wrong address would end the process.
+ *	The arguments kernel writes a few bytes that come with its launch, so the bytes need no
+ *	memory that lives until then.
+ *	The kernels are PTX: the driver compiles it for the GPU, and the library needs no CUDA
+ *	compiler.
  */
 #ifndef RNL_CUDA_KERNELS_H
 #define RNL_CUDA_KERNELS_H
@@ -21,37 +21,37 @@
 
 #if CUDART_VERSION >= 13000
 
-#define RNL__MOVES_MAX 32u		/* areas that one mover moves */
-#define RNL__MOVER_THREADS 512u		/* of a block: the PTX has it, too */
+#define RNL__MOVES_MAX 32u		/* areas of one launch of the mover */
+#define RNL__MOVER_THREADS 512u		/* per block; the PTX has this number, too */
 
 struct rnl__move {
 	uint64_t dst, src, bytes;
 };
 
-/* The mover's argument: a block moves an area. */
+/* The mover's argument: one area per block. */
 struct rnl__moves {
 	struct rnl__move list[RNL__MOVES_MAX];
 };
 
-/* NULL: there is none. */
+/* Returns NULL if there is no mover. */
 cudaKernel_t rnl__cuda_mover(void);
 
-/* Moves so many areas: there is a mover. */
+/* Moves @nr areas; needs a mover. */
 cudaError_t rnl__cuda_move(const struct rnl__moves *moves, unsigned nr, cudaStream_t stream);
 
-/* The CUfunction of the kernel of arguments; a cudaError_t. */
+/* Finds the CUfunction of the arguments kernel.  Returns a cudaError_t. */
 int rnl__cuda_args_function(void **functionp);
 
 #endif
 
 /*
- * Makes the kernels ready; the stream's device is current.  Each runs once with nothing to do, so
- * that the driver loads it now, and not in the middle of work: it may wait for that.  If they cannot
- * be made, the library goes without, and the next call here, of another device, tries again.
+ * Loads the kernels; the stream's device must be current.  Each kernel runs once without work, so
+ * that the driver loads it now.  Later, the load might have to wait for other work.  If this fails,
+ * the library works without the kernels, and the next call, for another device, tries again.
  */
 void rnl__cuda_kernels_init(cudaStream_t stream);
 
-/* The device's args(). */
+/* The device's args operation. */
 const struct rnl_kernel *rnl__cuda_args(void);
 
 #endif

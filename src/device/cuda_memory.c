@@ -63,7 +63,7 @@ int rnl__cuda_memory_owner(const void *mem)
 	return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
 }
 
-/* Device memory, in the order of a stream. */
+/* Allocates device memory, in the order of a stream. */
 static cudaError_t alloc_ordered(struct rnl__cuda_device *device, size_t bytes, cudaStream_t stream,
 				 void **memp)
 {
@@ -71,7 +71,7 @@ static cudaError_t alloc_ordered(struct rnl__cuda_device *device, size_t bytes, 
 
 	if (code != cudaErrorMemoryAllocation)
 		return code;
-	/* Free memory may lie in pieces that are too small: try once more without it. */
+	/* The free memory may be in pieces that are too small: return it, and try once more. */
 	rnl__cuda_forget(code);
 	rnl__cuda_forget(cudaMemPoolTrimTo(device->memory, 0));
 	return cudaMallocFromPoolAsync(memp, bytes, device->memory, stream);
@@ -86,13 +86,13 @@ static cudaError_t alloc_kind(struct rnl__cuda_device *device, enum rnl__memory 
 		return cudaHostAlloc(memp, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
 	if (kind == RNL__PRELOAD)
 		return device->registers ? rnl__cuda_preload(bytes, memp) : cudaErrorNotSupported;
-	/* A capture would make scratch part of the graph; memory that is ready at once will do. */
+	/* A capture would make scratch part of the graph; memory that is ready now will do. */
 	if (kind == RNL__SCRATCH && !rnl__thread.guard)
 		return alloc_ordered(device, bytes, rnl__cuda_own_stream(), memp);
 	code = alloc_ordered(device, bytes, device->memory_stream, memp);
 	if (code != cudaSuccess)
 		return code;
-	/* Then any stream may use the memory; this stream has nothing but allocations. */
+	/* Wait until any stream may use the memory; this stream has only allocations. */
 	code = cudaStreamSynchronize(device->memory_stream);
 	if (code != cudaSuccess)
 		(void)cudaFreeAsync(*memp, device->memory_stream);
@@ -111,7 +111,7 @@ int rnl__cuda_memory_alloc(struct rnl__device *device, enum rnl__memory kind, si
 	cudaError_t code;
 	void *mem = NULL;
 
-	/* CUDA would first give back all memory that is kept for other allocations. */
+	/* CUDA would first return all memory that is kept for other allocations. */
 	if (!is_host(kind) && bytes > device->info.memory_bytes)
 		return -ENOMEM;
 	code = rnl__cuda_enter(device);
@@ -121,7 +121,7 @@ int rnl__cuda_memory_alloc(struct rnl__device *device, enum rnl__memory kind, si
 	code = alloc_kind((struct rnl__cuda_device *)device, kind, bytes, &mem);
 	(void)rnl__cuda_guard_relax(relaxed);
 	rnl__cuda_leave();
-	/* Then the memory is had in the usual way. */
+	/* The caller then allocates the memory in the usual way. */
 	if (kind == RNL__PRELOAD && code != cudaSuccess && !rnl__cuda_sticky(code)) {
 		rnl__cuda_forget(code);
 		return -ENOTSUP;
@@ -191,7 +191,7 @@ bool rnl__cuda_memory_owns(struct rnl__device *device, const void *mem)
 	return owner == device->info.ordinal;
 }
 
-/* Lets the memory of a device be reached by those of the others that are its peers. */
+/* Lets those devices access the memory of @device that are its peers. */
 static cudaError_t open_to_peers(struct rnl__cuda_device *device,
 				 struct rnl__device *const *devices, unsigned nr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Much page-locked memory at once, on CUDA; cuda_preload.h has the design. */
+/* Large page-locked memory, on CUDA; cuda_preload.h has the design. */
 #include "config.h"
 
 #include <pthread.h>
@@ -16,11 +16,11 @@
 
 #define PAGE 4096u
 #define HUGE_PAGE ((size_t)2 << 20)
-#define PIECE ((size_t)16 << 20)	/* that a thread touches at a time */
-#define THREADS_MAX 16u			/* more were no faster */
+#define PIECE ((size_t)16 << 20)	/* bytes that a thread touches at a time */
+#define THREADS_MAX 16u			/* more threads were not faster */
 #define MEMINFO "/proc/meminfo"
 
-/* In the page before the memory. */
+/* Stored in the page before the memory. */
 struct mapping {
 	void *begin;
 	size_t bytes;
@@ -29,7 +29,7 @@ struct mapping {
 struct touching {
 	char *mem;
 	size_t bytes;
-	atomic_size_t next;		/* byte that nobody touches yet */
+	atomic_size_t next;		/* offset of the first piece that no thread has claimed */
 };
 
 static struct mapping *mapping_of(void *mem)
@@ -37,7 +37,7 @@ static struct mapping *mapping_of(void *mem)
 	return (struct mapping *)(void *)((char *)mem - PAGE);
 }
 
-/* Bytes that the kernel could give without swapping; 0: it does not say. */
+/* Returns the bytes that the kernel could give without swapping; 0: unknown. */
 static uint64_t available(void)
 {
 	unsigned long long kib = 0;
@@ -52,7 +52,7 @@ static uint64_t available(void)
 	return (uint64_t)kib << 10;
 }
 
-/* Bytes that a control group still allows. */
+/* Lowers *@arg to the bytes that a control group still allows. */
 static void preload_look(void *arg, const char *folder, bool unified)
 {
 	uint64_t *least = arg, limit, used;
@@ -68,7 +68,7 @@ static void *touch(void *arg)
 	struct touching *t = arg;
 	size_t at;
 
-	/* relaxed: it hands nothing over; the join does */
+	/* relaxed: it only claims a piece; pthread_join() publishes the writes */
 	while ((at = atomic_fetch_add_explicit(&t->next, PIECE, memory_order_relaxed)) < t->bytes)
 		for (size_t end = rnl__smaller(at + PIECE, t->bytes); at < end; at += PAGE)
 			*(volatile char *)(t->mem + at) = 0;
@@ -98,14 +98,14 @@ cudaError_t rnl__cuda_preload(size_t bytes, void **memp)
 	cudaError_t code;
 
 	rnl__cgroup_each("", "memory", preload_look, &space);
-	/* An eighth stays free, for other threads and processes. */
+	/* An eighth stays free for other threads and processes. */
 	if (whole < bytes || whole > space / 8 * 7)
 		return cudaErrorMemoryAllocation;
 	begin = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (begin == MAP_FAILED)
 		return cudaErrorMemoryAllocation;
 	mem = begin + HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE;
-	/* Small pages do as well, only slower. */
+	/* Small pages work, too, only slower. */
 	(void)madvise(begin, whole, MADV_HUGEPAGE);
 	(void)madvise(begin, whole, MADV_DONTFORK);
 	(void)madvise(begin, whole, MADV_DONTDUMP);
@@ -124,7 +124,7 @@ cudaError_t rnl__cuda_preload_free(void *mem)
 	const struct mapping mapping = *mapping_of(mem);
 	const cudaError_t code = cudaHostUnregister(mem);
 
-	/* Pages that the driver does not let go stay, for it alone. */
+	/* Pages that the driver keeps stay allocated, for the driver only. */
 	(void)munmap(mapping.begin, mapping.bytes);
 	return code;
 }

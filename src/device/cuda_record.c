@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a function has issued, to be issued once more; cuda_record.h has the design. */
+/* Records of issued work, which can be issued again; cuda_record.h has the design. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 static void destroy_exec(cudaGraphExec_t exec)
 {
-	/* CUDA frees a graph that runs when it has run. */
+	/* CUDA frees a running graph when it has run. */
 	if (exec)
 		rnl__cuda_forget(cudaGraphExecDestroy(exec));
 }
@@ -40,7 +40,7 @@ static cudaError_t launch_once(cudaGraph_t graph, cudaStream_t stream)
 
 struct args_node {
 	cudaGraphNode_t node;
-	struct rnl__args args;		/* that the executable graph has now */
+	struct rnl__args args;		/* the executable graph's current arguments */
 };
 
 struct rnl__record {
@@ -49,14 +49,14 @@ struct rnl__record {
 	cudaGraphNode_t *nodes;
 	enum cudaGraphNodeType *types;
 	size_t nr;
-	void *writes;			/* the function of the nodes that write arguments */
+	void *writes;			/* function of the nodes that write arguments */
 	unsigned nr_args;
 	struct args_node args[ARGS_MAX];
 };
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* A node of a kernel with one argument.  @argv: has room for its address. */
+/* Returns the parameters of a kernel node with one argument.  @argv: has room for its address. */
 static CUDA_KERNEL_NODE_PARAMS kernel_params(void *function, struct rnl_dim grid,
 					     struct rnl_dim block, const void *arg, void *argv[1])
 {
@@ -73,14 +73,14 @@ static bool get_kernel(cudaGraphNode_t node, CUDA_KERNEL_NODE_PARAMS *params)
 	return rnl__cuda_driver.get(node, params) == CUDA_SUCCESS;
 }
 
-/* The arguments that a node writes; NULL: it is no node of the library's kernel. */
+/* Returns the arguments that a node writes; NULL: it is not a node of the library's kernel. */
 static const struct rnl__args *args_of(const struct rnl__record *r,
 				       const CUDA_KERNEL_NODE_PARAMS *params)
 {
 	return params->func == r->writes ? params->kernelParams[0] : NULL;
 }
 
-/* Without parameters in an array, or a function that CUDA tells of, nothing is known. */
+/* Compares parameters.  Returns false, too, if CUDA cannot describe them, or without an array. */
 static bool same_params(const CUDA_KERNEL_NODE_PARAMS *a, const CUDA_KERNEL_NODE_PARAMS *b)
 {
 	CUresult code;
@@ -95,7 +95,7 @@ static bool same_params(const CUDA_KERNEL_NODE_PARAMS *a, const CUDA_KERNEL_NODE
 		    memcmp(a->kernelParams[i], b->kernelParams[i], bytes) != 0)
 			return false;
 	}
-	/* There is no such parameter. */
+	/* This code means that there is no parameter i. */
 	return code == CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -168,7 +168,7 @@ static bool record_same(const struct rnl__record *a, const struct rnl__record *b
 
 /* ---- a record of a capture ----------------------------------------------- */
 
-/* Remembers a node that writes arguments; false: there are too many. */
+/* Remembers a node that writes arguments.  Returns false if there are too many. */
 static bool note_args(struct rnl__record *r, cudaGraphNode_t node, const struct rnl__args *args)
 {
 	if (r->nr_args == ARGS_MAX)
@@ -177,7 +177,7 @@ static bool note_args(struct rnl__record *r, cudaGraphNode_t node, const struct 
 	return true;
 }
 
-/* The same of a captured kernel; false, too: CUDA does not say what it is. */
+/* Remembers a captured kernel that writes arguments; false, too, if CUDA cannot describe it. */
 static bool look_at_kernel(struct rnl__record *r, cudaGraphNode_t node)
 {
 	const struct rnl__args *args;
@@ -189,10 +189,10 @@ static bool look_at_kernel(struct rnl__record *r, cudaGraphNode_t node)
 	return !args || note_args(r, node, args);
 }
 
-/* Reads a captured graph; false: it is no record. */
+/* Reads a captured graph.  Returns false if it cannot be a record. */
 static bool read_nodes(struct rnl__record *r)
 {
-	int nr_alive = 0;	/* allocations that the graph leaves */
+	int nr_alive = 0;	/* allocations that the graph does not free */
 
 	if (rnl__cuda_args_function(&r->writes) != cudaSuccess ||
 	    cudaGraphGetNodes(r->graph, NULL, &r->nr) != cudaSuccess || !r->nr)
@@ -237,7 +237,7 @@ static cudaError_t set_args(struct rnl__record *r, struct args_node *node, const
 	code = rnl__cuda_driver.set(r->exec, node->node, &params);
 	if (code == CUDA_SUCCESS)
 		node->args = args;
-	/* The codes of these calls are equal in the driver and the runtime. */
+	/* The driver and the runtime have the same codes for these calls. */
 	return (cudaError_t)code;
 }
 
@@ -282,11 +282,11 @@ cudaError_t rnl__cuda_record(struct rnl__guarded *guarded, cudaGraph_t graph, cu
 
 /* ---- a record of notes --------------------------------------------------- */
 
-/* Where the next node goes: the graph's last one is before it. */
+/* The end of a graph that is a chain: the next node goes after `last`. */
 struct node_chain {
 	cudaGraph_t graph;
 	cudaGraphNode_t last;
-	size_t nr_before;		/* 0, or 1: `last` */
+	size_t nr_before;		/* predecessors of the next node: 0 or 1 */
 };
 
 static cudaError_t add_kernel(struct node_chain *chain, void *function, struct rnl_dim grid,
@@ -300,11 +300,11 @@ static cudaError_t add_kernel(struct node_chain *chain, void *function, struct r
 
 	if (code == CUDA_SUCCESS)
 		chain->last = node;
-	/* The codes of these calls are equal in the driver and the runtime. */
+	/* The driver and the runtime have the same codes for these calls. */
 	return (cudaError_t)code;
 }
 
-/* A copy that is a node makes a graph slow; a mover does not. */
+/* A copy node slows a graph down; a mover node does not. */
 static cudaError_t record_add_mover(struct node_chain *chain, const struct rnl__copy *c)
 {
 	const struct rnl__moves moves = { { { (uintptr_t)c->dst, (uintptr_t)c->src, c->width } } };
@@ -369,7 +369,7 @@ static cudaError_t add_launch(struct rnl__record *r, struct node_chain *chain,
 		return cudaErrorNotSupported;
 	code = (cudaError_t)kernel->cuda_function(&function);
 	if (code != cudaSuccess) {
-		/* The unit's runtime keeps the error, for which the job would be blamed. */
+		/* Clear the error in the unit's runtime, else the job would be blamed for it. */
 		(void)rnl__units_error();
 		return code;
 	}
@@ -414,7 +414,7 @@ struct rnl__record *rnl__cuda_record_create(const struct rnl__notes *notes)
 	return NULL;
 }
 
-#else	/* the library has no kernel for the arguments */
+#else	/* the library has no arguments kernel */
 
 struct rnl__record *rnl__cuda_record_create(const struct rnl__notes *notes)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records, on CUDA: what a function has issued, to be issued once more.
+ * Records, on CUDA: the issued work of a function, which can be issued again.
  *
  * DESIGN
- *	A record is a graph, and the executable one.  It is built node by node from the notes of
- *	the function's calls, as a chain; or it is what a stream capture made, if the program has
- *	opted in to that.  Building one goes unnoticed by other threads; a capture does not.
- *	Arguments of rnl_job_args() are nodes of the library's own kernel, and are set before each
+ *	A record is a graph and its executable form.  It is built node by node, as a chain, from the
+ *	notes of the function's calls; other threads do not notice that.  If the program has opted
+ *	in, a stream capture makes it; other threads do notice a capture.
+ *	Arguments of rnl_job_args() are nodes of the library's own kernel.  They are set before each
  *	launch if they have changed.
- *	Two captured runs have issued the same if their graphs have the same nodes, one after the
- *	other: of kernels, the function, the dimensions and each byte of the parameters, but the
- *	bytes of arguments; of copies and fills, all that CUDA says.
- *	A graph that allocates memory and does not free it can run only once: it is no record.
+ *	Two captured runs have issued the same work if their graphs have the same nodes in the same
+ *	order.  The comparison covers a kernel's function, dimensions and bytes of parameters,
+ *	except the bytes of job arguments; and all that CUDA reports of copies and fills.
+ *	A graph that allocates memory and does not free it can run only once, so it is not a record.
  */
 #ifndef RNL_CUDA_RECORD_H
 #define RNL_CUDA_RECORD_H
@@ -22,12 +22,12 @@
 #include "device/notes.h"
 
 /*
- * Issues a captured graph, and makes a record of it, if one is wanted: guarded->record, or
- * guarded->same.  The graph is the callee's from now on.
+ * Issues a captured graph.  If a record is wanted, sets guarded->record or guarded->same.  The
+ * callee owns the graph from now on.
  */
 cudaError_t rnl__cuda_record(struct rnl__guarded *guarded, cudaGraph_t graph, cudaStream_t stream);
 
-/* As the device's record_create, record_launch and record_drop. */
+/* Like the device's record_create, record_launch and record_drop. */
 struct rnl__record *rnl__cuda_record_create(const struct rnl__notes *notes);
 cudaError_t rnl__cuda_record_launch(struct rnl__record *record, const void *user,
 				    cudaStream_t stream);

@@ -12,7 +12,7 @@
 
 static const struct rnl__moves nothing;
 
-/* NULL: it is full. */
+/* Adds a node.  Returns NULL if the sketch is full. */
 static struct rnl__cuda_node *sketch_add(struct rnl__cuda_sketch *s, int after,
 					 const struct rnl__cuda_work *work, const void *args)
 {
@@ -76,7 +76,7 @@ static bool sketch_add_copies(struct rnl__cuda_sketch *s, const struct rnl__gath
 	return true;
 }
 
-/* What a graph has of a launch; false: it is issued by itself, and may get its own error. */
+/* Fills in @work for a launch.  Returns false if it needs a call, which may return an error. */
 static bool sketch_look_up(const struct rnl__noted *noted, struct rnl__cuda_work *work)
 {
 	const struct rnl_kernel *kernel = noted->launch.kernel;
@@ -102,7 +102,7 @@ static bool is_launch(const struct rnl__noted *noted, unsigned step)
 	return noted->step == step && noted->kind == RNL__NOTED_LAUNCH;
 }
 
-/* How many jobs launch in the step, and, in all, how many kernels. */
+/* Returns the number of jobs that launch in the step; @nr_kernels: the number of their kernels. */
 static unsigned count_chains(const struct rnl__gather *g, unsigned step, unsigned *nr_kernels)
 {
 	const struct rnl_job *last = NULL;

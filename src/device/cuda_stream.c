@@ -14,10 +14,10 @@
 
 struct cuda_stream {
 	struct rnl__stream base;
-	cudaStream_t own;		/* a private stream, to be destroyed; NULL: none */
-	cudaEvent_t joins;		/* of a private stream and the thread's default one */
+	cudaStream_t own;		/* private stream, destroyed at detach; NULL: none */
+	cudaEvent_t joins;		/* joins the private and the default stream */
 	struct rnl__graphs *graphs;	/* NULL: none */
-	enum cudaStreamCaptureMode capture_mode; /* the thread's, before it attached */
+	enum cudaStreamCaptureMode capture_mode; /* the thread's mode before the attach */
 };
 
 static struct cuda_stream *cuda_own_stream(void)
@@ -27,7 +27,7 @@ static struct cuda_stream *cuda_own_stream(void)
 
 /* ---- attach, detach ------------------------------------------------------ */
 
-/* Makes a non-blocking stream of the thread's own. */
+/* Creates a non-blocking stream for the thread. */
 static cudaError_t make_private(struct cuda_stream *stream, bool urgent)
 {
 	int least = 0, greatest = 0;
@@ -44,7 +44,7 @@ static cudaError_t make_private(struct cuda_stream *stream, bool urgent)
 	return code;
 }
 
-/* Makes CUDA create the thread's default stream now, not with the first job. */
+/* Makes CUDA create the thread's default stream now, not at the first job. */
 static cudaError_t ready_stream(cudaStream_t handle, bool urgent)
 {
 	cudaStreamAttrValue value = { 0 };
@@ -52,7 +52,7 @@ static cudaError_t ready_stream(cudaStream_t handle, bool urgent)
 	cudaError_t code = cudaStreamQuery(handle);
 
 	if (code == cudaErrorNotReady)
-		code = cudaSuccess;	/* it has work already */
+		code = cudaSuccess;	/* the stream has work already */
 	if (code != cudaSuccess || !urgent)
 		return code;
 	code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
@@ -85,10 +85,10 @@ int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind,
 		free(stream);
 		return rnl__cuda_failed(base, code);
 	}
-	/* In this mode, a capture in another thread does not make our events and waits fail. */
+	/* In this mode, another thread's capture does not make our events and waits fail. */
 	stream->capture_mode = cudaStreamCaptureModeRelaxed;
 	rnl__cuda_forget(cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
-	/* CUDA loads the library's own kernels when they run once on the device. */
+	/* CUDA loads the library's own kernels when they first run on the device. */
 	pthread_mutex_lock(&device->lock);
 	if (!device->has_kernels)
 		rnl__cuda_kernels_init(handle);
@@ -139,7 +139,7 @@ int rnl__cuda_stream_wait(uint64_t deadline)
 
 	if (deadline == RNL__NEVER)
 		return rnl__cuda_own_result(cudaStreamSynchronize(rnl__cuda_own_stream()));
-	/* CUDA has no wait with a timeout: ask, less and less often. */
+	/* CUDA has no wait with a timeout: poll, less and less often. */
 	while ((ret = rnl__cuda_stream_idle()) == 0) {
 		if (rnl__now() >= deadline)
 			return -ETIMEDOUT;
@@ -152,7 +152,7 @@ int rnl__cuda_stream_wait(uint64_t deadline)
 
 /* ---- work outside the private stream --------------------------------------- */
 
-/* One stream waits, on the device, for what another has now. */
+/* Makes @waits wait, on the device, for the current work of @for_this. */
 static cudaError_t cuda_stream_join(struct cuda_stream *stream, cudaStream_t waits,
 				    cudaStream_t for_this)
 {

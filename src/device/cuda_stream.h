@@ -3,8 +3,8 @@
  * A thread's stream on CUDA.
  *
  * DESIGN
- *	It is the thread's default stream, or a non-blocking one of its own.  Work that a function has
- *	on the default stream all the same is joined with the thread's own stream by an event.
+ *	It is the thread's default stream, or a non-blocking stream of its own.  If a function uses
+ *	the default stream all the same, an event joins that work with the thread's own stream.
  */
 #ifndef RNL_CUDA_STREAM_H
 #define RNL_CUDA_STREAM_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is the same on each backend; device.h has the design. */
+/* Code that the backends share; device.h has the design. */
 #include "config.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ void rnl__device_fail(struct rnl__device *device, int code)
 						memory_order_relaxed);
 }
 
-/* Counts a call that takes the driver long, so that a test can see that no job makes one. */
+/* Counts a call that is slow in the driver, so that a test can check that no job makes one. */
 static void device_note_slow(struct rnl__device *device, enum rnl__memory kind)
 {
 	rnl__figure_add_any(&device->nr_slow, 1);

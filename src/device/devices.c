@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The registry: devices by a name.  It is above the backends, which devices of it belong to. */
+/* The registry: devices by name.  It is above the backends because it calls them. */
 #include "config.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #define NAMES "auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N"
 
-/* What a call says is wrong; evaluates to @ret. */
+/* Writes the reason of an error to @why; evaluates to @ret. */
 #define because(why, ret, ...) (snprintf(why, RNL__WHY_BYTES, __VA_ARGS__), (ret))
 
 static int no_name(char *why)
@@ -25,7 +25,7 @@ static int no_name(char *why)
 	return because(why, -EINVAL, "no name of a device; it must be " NAMES);
 }
 
-/* A number of up to six digits at @text; the text behind it, or NULL: there is none. */
+/* Reads a number of up to six digits.  Returns the text after it, or NULL if there is no number. */
 static const char *read_number(const char *text, unsigned *number)
 {
 	const char *end = text;
@@ -70,7 +70,7 @@ static int add_cuda(struct rnl__devices *devices, unsigned ordinal, char *why)
 	return 0;
 }
 
-/* "all". */
+/* Adds the devices of "cuda:all". */
 static int add_all_cuda(struct rnl__devices *devices, char *why)
 {
 	const unsigned nr = rnl__device_nr_cuda(NULL);
@@ -81,7 +81,7 @@ static int add_all_cuda(struct rnl__devices *devices, char *why)
 	return ret;
 }
 
-/* 0: it is N,N,... */
+/* Returns 0 if the list has the form N,N,... */
 static int check_list(const char *list, char *why)
 {
 	unsigned ordinal;
@@ -100,7 +100,7 @@ static int check_list(const char *list, char *why)
 	}
 }
 
-/* N,N,... */
+/* Adds the devices of a list N,N,... */
 static int add_listed_cuda(struct rnl__devices *devices, const char *list, char *why)
 {
 	unsigned ordinal;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations that are noted, and issued together; gather.h has the design. */
+/* Operations that are noted now and issued together later; gather.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "sys/sizes.h"
 
 #define NOTED_MAX 256u
-#define ARGS_MAX (64u << 10)	/* bytes of the launches' arguments, and more than one kernel's */
+#define ARGS_MAX (64u << 10)	/* bytes of the launches' arguments; one kernel has fewer */
 #define ARGS_ALIGNMENT 16u
 
 int rnl__gather_init(struct rnl__gather *g, rnl__gather_failed_fn *failed,
@@ -66,7 +66,7 @@ static int issue_one(const struct rnl__gather *g, const struct rnl__noted *noted
 	}
 }
 
-/* All copies of a step with one call; false: one by one. */
+/* Issues all copies of a step in one call.  Returns false if the caller must issue each one. */
 static bool issue_copies(const struct rnl__gather *g, unsigned step)
 {
 	const struct rnl__copy *copies[NOTED_MAX];
@@ -79,7 +79,7 @@ static bool issue_copies(const struct rnl__gather *g, unsigned step)
 	return nr > 1 && own_ops()->copy_all(copies, nr);
 }
 
-/* An operation has failed: those of its job that are not issued yet are left out. */
+/* Fails an operation's job, and leaves out the job's operations that are not issued yet. */
 static void gather_drop(struct rnl__gather *g, const struct rnl__noted *failed, int error)
 {
 	struct rnl_job *job = failed->job;
@@ -98,7 +98,7 @@ static void gather_drop(struct rnl__gather *g, const struct rnl__noted *failed, 
 	g->failed(job, error);
 }
 
-/* Issues the copies of a step, or all else of it, one by one. */
+/* Issues the copies of a step, or all its other operations, one by one. */
 static void issue_each(struct rnl__gather *g, unsigned step, bool copies)
 {
 	struct rnl_job *running = rnl__thread.job;
@@ -110,13 +110,13 @@ static void issue_each(struct rnl__gather *g, unsigned step, bool copies)
 		if (noted->step != step || noted->kind == RNL__NOTED_NONE ||
 		    (noted->kind == RNL__NOTED_COPY) != copies)
 			continue;
-		/* The device notes its code in the job whose call it was. */
+		/* The device stores its code in the job that made the call. */
 		rnl__thread.job = noted->job;
 		ret = issue_one(g, noted);
 		rnl__thread.job = running;
 		if (!ret)
 			continue;
-		/* A unit's runtime keeps the error of its launch: another job would be blamed. */
+		/* Clear the unit's runtime error, else another job would be blamed for it. */
 		if (rnl__thread.stream->device->info.cuda)
 			(void)rnl__units_error();
 		gather_drop(g, noted, ret);
@@ -141,7 +141,7 @@ void rnl__gather_issue(struct rnl__gather *g)
 			issue_each(g, step, true);
 		step++;
 	}
-	stream->issued = issued;	/* they were counted when they were noted */
+	stream->issued = issued;	/* the operations were counted when they were noted */
 	g->nr = g->args_bytes = g->first = 0;
 	g->step = g->last_step = 0;
 }
@@ -163,7 +163,7 @@ static bool gather_reads(const struct rnl__noted *n, const void *mem, size_t byt
 			     bytes);
 }
 
-/* Whether one of the two writes what the other one touches. */
+/* Returns true if one of the two writes memory that the other one touches. */
 static bool clash(const struct rnl__noted *a, const struct rnl__noted *b)
 {
 	const void *a_dst, *b_dst;
@@ -173,7 +173,7 @@ static bool clash(const struct rnl__noted *a, const struct rnl__noted *b)
 	       gather_reads(b, a_dst, a_bytes);
 }
 
-/* The step of an operation of the job that notes. */
+/* Returns the step of the running job's next operation. */
 static unsigned gather_step_of(const struct rnl__gather *g, const struct rnl__noted *noted)
 {
 	const bool launch = noted->kind == RNL__NOTED_LAUNCH;
@@ -186,7 +186,7 @@ static unsigned gather_step_of(const struct rnl__gather *g, const struct rnl__no
 	return step;
 }
 
-/* The gather of the calls that are made now, with room for one more; NULL: they are not noted. */
+/* Returns the gather of the running job's calls, with room for one more; NULL: none. */
 static struct rnl__gather *own_gather(uint32_t args_bytes)
 {
 	struct rnl__gather *g = rnl__thread.stream->gather;
@@ -212,7 +212,7 @@ static void gather_note(struct rnl__gather *g, const struct rnl__noted *noted)
 	rnl__thread.stream->issued++;
 }
 
-/* An operation that was not gathered was issued, or has failed. */
+/* Adds an operation that was not gathered to the notes, unless it failed. */
 static int note_issued(int ret, const struct rnl__noted *noted, const void *args)
 {
 	if (!ret && rnl__thread.stream->notes)

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations that a thread notes, and issues together: so the copies of many jobs take a few calls
- * of the driver.
+ * Operations that a thread notes, and issues together later to save calls of the driver.
  *
  * DESIGN
- *	An operation is noted with its job.  Those of one job are issued in an order that means
- *	what the order means in which they were noted; those of several jobs, in any order.
- *	For that an operation has a step: copies and fills have even steps, launches odd ones.
- *	All of step 0 is issued, then all of step 1, and so on.  An operation has the step of
- *	its job's operation before it, if that is of its kind, else the next one.  Copies of one
- *	step are in no order.  So if one touches what another of its job writes, the later one
- *	goes two steps on.  A job that copies in, launches and copies out has three steps, and a
- *	hundred such jobs have three together.
- *	What is issued in another way, and what waits for the stream, stands behind
- *	rnl__gather_flush().
- *	An operation that fails when it is issued fails its own job alone.  The job's later steps
- *	are left out: its function would have returned, and a kernel might go wrong.  If that
- *	function still runs, its next call returns the error.
- *	The thread that has the stream uses this, and no other.
+ *	An operation is noted with its job.  One job's operations are issued in an order that has
+ *	the effect of the order in which they were noted; those of several jobs, in any order.
+ *	For this, an operation has a step: copies and fills have even steps, launches odd ones.  All
+ *	of step 0 is issued, then all of step 1, and so on.  An operation joins the step of its
+ *	job's previous operation if both are launches or neither is; else it takes the next step.
+ *	Copies of one step have no order.  So if a copy or fill writes memory that another one of
+ *	its job and step touches, or the reverse, the later one goes two steps further.  A job that
+ *	copies in, launches and copies out has three steps, and so have a hundred such jobs.
+ *	Call rnl__gather_flush() before work is issued in another way, and before a wait for the
+ *	stream.
+ *	An operation that fails when it is issued fails only its own job.  The job's later steps are
+ *	left out: the function would have returned at the error, and a kernel might misbehave
+ *	without the failed operation.  If the function still runs, its next call returns the error.
+ *	Only the thread that owns the stream uses this.
  */
 #ifndef RNL_GATHER_H
 #define RNL_GATHER_H
@@ -27,31 +26,31 @@
 #include "device/device.h"
 #include "device/notes.h"
 
-/* An operation of @job, which may still run, has failed. */
+/* Called when an operation of @job, which may still run, has failed. */
 typedef void rnl__gather_failed_fn(struct rnl_job *job, int error);
 
-/* A copy was not issued, and will not be. */
+/* Called for a copy that was not issued, and will not be. */
 typedef void rnl__gather_left_out_fn(const struct rnl__copy *copy);
 
 struct rnl__gather {
 	struct rnl__noted *noted;	/* NULL: nothing can be noted */
-	char *args;			/* of the launches */
+	char *args;			/* arguments of the launches */
 	uint32_t nr, args_bytes;
-	uint32_t first;			/* of the job that notes */
-	uint16_t step, last_step;	/* of that job's last one; of all */
-	bool on;			/* the calls of the job that runs are noted */
-	int error;			/* of an operation of that job which was issued already */
-	_Atomic uint64_t nr_graphs;	/* figure: that were launched */
+	uint32_t first;			/* index of the running job's first operation */
+	uint16_t step, last_step;	/* step of that job's last operation; last step of all */
+	bool on;			/* the running job's calls are noted */
+	int error;			/* of an already issued operation of that job */
+	_Atomic uint64_t nr_graphs;	/* figure: launched graphs */
 	rnl__gather_failed_fn *failed;
 	rnl__gather_left_out_fn *left_out;
 };
 
-/* 0 or -ENOMEM.  The memory is touched only as far as it is used. */
+/* Returns 0 or -ENOMEM.  The memory is only touched as far as it is used. */
 int rnl__gather_init(struct rnl__gather *g, rnl__gather_failed_fn *failed,
 		     rnl__gather_left_out_fn *left_out);
 void rnl__gather_fini(struct rnl__gather *g);
 
-/* From here on the calls of rnl__thread.job are noted, until rnl__gather_end(). */
+/* Begins to note the calls of rnl__thread.job, until rnl__gather_end(). */
 void rnl__gather_begin(struct rnl__gather *g);
 
 static inline void rnl__gather_end(struct rnl__gather *g)
@@ -60,10 +59,10 @@ static inline void rnl__gather_end(struct rnl__gather *g)
 	g->error = 0;
 }
 
-/* Issues all that is noted. */
+/* Issues all noted operations. */
 void rnl__gather_issue(struct rnl__gather *g);
 
-/* The same for the calling thread. */
+/* Issues the calling thread's noted operations. */
 static inline void rnl__gather_flush(void)
 {
 	struct rnl__gather *g = rnl__thread.stream->gather;
@@ -72,7 +71,7 @@ static inline void rnl__gather_flush(void)
 		rnl__gather_issue(g);
 }
 
-/* The calls of the job that runs on the calling thread are not noted any more. */
+/* Issues the noted operations; later calls of the running job are not noted. */
 static inline void rnl__gather_stop(void)
 {
 	struct rnl__gather *g = rnl__thread.stream->gather;
@@ -84,21 +83,21 @@ static inline void rnl__gather_stop(void)
 }
 
 /*
- * Why the job that runs on the calling thread may issue no more: an operation of it, for which its
- * call has returned 0, has failed; or 0.
+ * Returns the error of an operation of the running job whose call had returned 0, or 0.  After such
+ * an error, the job may issue nothing more.
  */
 static inline int rnl__gather_error(void)
 {
 	return rnl__thread.stream->gather ? rnl__thread.stream->gather->error : 0;
 }
 
-/* Whether the calls of the job that runs on the calling thread are noted. */
+/* Returns true if the running job's calls are noted. */
 static inline bool rnl__gather_notes(void)
 {
 	return rnl__thread.stream->gather && rnl__thread.stream->gather->on;
 }
 
-/* As the device's copy, fill and launch, but noted if the job's calls are. */
+/* Like the device's copy, fill and launch, except that they are noted if the job's calls are. */
 int rnl__gather_copy(const struct rnl__copy *copy);
 int rnl__gather_fill(void *dst, uint8_t value, size_t bytes);
 int rnl__gather_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,

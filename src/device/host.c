@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The host device: what CUDA means, without a GPU.  Programs are developed on it, sanitizers run
- * on it, and it is the reference for cuda.c.
+ * The host device: CUDA's semantics without a GPU.  Programs are developed on it, sanitizers run on
+ * it, and it is the reference for cuda.c.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@ struct host_stream {
 	struct rnl__stream base;
 	struct rnl__host_stream *queue;
 
-	/* Under guard: operations that the end issues, or throws away. */
+	/* Under guard: operations that guard_end issues or discards. */
 	struct rnl__host_op *kept;
 	size_t nr_kept, space_kept;
 };
@@ -35,7 +35,7 @@ static struct host_stream *host_own_stream(void)
 	return (struct host_stream *)rnl__thread.stream;
 }
 
-/* Under guard, the operation is kept. */
+/* Issues an operation, or keeps it under guard. */
 static int host_issue(const struct rnl__host_op *op)
 {
 	struct host_stream *stream = host_own_stream();
@@ -60,7 +60,7 @@ static int host_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	struct host_stream *stream;
 	int ret;
 
-	(void)kind;	/* there is no legacy stream, so both kinds are one */
+	(void)kind;	/* there is no legacy stream, so both kinds are the same */
 	(void)urgent;	/* there are no priorities */
 	stream = calloc(1, sizeof(*stream));
 	if (!stream)
@@ -89,7 +89,7 @@ static int host_copy(const struct rnl__copy *copy)
 	return host_issue(&(struct rnl__host_op){ .kind = RNL__HOST_COPY, .copy = *copy });
 }
 
-/* The last one first: what counts on their order is wrong on the host device, too. */
+/* The last copy first, so that code that relies on an order fails on the host device, too. */
 static bool host_copy_all(const struct rnl__copy *const *copies, unsigned nr)
 {
 	while (nr--) {
@@ -101,7 +101,7 @@ static bool host_copy_all(const struct rnl__copy *const *copies, unsigned nr)
 
 static int host_fill(void *dst, uint8_t value, size_t bytes)
 {
-	/* As CUDA's memset, which refuses pageable memory. */
+	/* Like CUDA's memset, which refuses pageable memory. */
 	if (rnl__host_memory_kind(dst) == RNL__PAGEABLE)
 		return -EINVAL;
 	return host_issue(&(struct rnl__host_op){
@@ -121,7 +121,7 @@ static int host_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 
 	if (!kernel->host)
 		return -ENOTSUP;
-	/* The limits of every GPU of CUDA 13, so that a program meets them here, too. */
+	/* The limits of all GPUs that CUDA 13 supports, so that a program meets them here, too. */
 	if (block.x > 1024 || block.y > 1024 || block.z > 64 ||
 	    block.x * block.y * block.z > 1024 || grid.x > INT32_MAX || grid.y > 65535 ||
 	    grid.z > 65535)
@@ -188,7 +188,7 @@ static int host_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 {
 	if (kind == RNL__PRELOAD)
 		return -ENOTSUP;
-	/* A GPU refuses more than it has; the kernel would promise it. */
+	/* A GPU refuses more than it has; the kernel would overcommit. */
 	if (device->info.memory_bytes && bytes > device->info.memory_bytes)
 		return -ENOMEM;
 	return rnl__host_memory_alloc(kind, device->info.ordinal, bytes, memp);
@@ -217,13 +217,13 @@ static bool host_owns(struct rnl__device *device, const void *mem)
 
 static void host_meet(struct rnl__device *const *devices, unsigned nr)
 {
-	(void)devices;	/* they have one memory */
+	(void)devices;	/* they share one memory */
 	(void)nr;
 }
 
 static void host_trim(struct rnl__device *device)
 {
-	(void)device;	/* keeps nothing */
+	(void)device;	/* it keeps no memory */
 }
 
 static int host_guard_begin(struct rnl__guarded *guarded)
@@ -309,14 +309,14 @@ static uint64_t sysconf_or_0(int name)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/* Independent devices, of which each has all of the machine. */
+/* Initialises independent devices; each has the whole machine. */
 static void host_init(void)
 {
 	const uint64_t nr_cpus = sysconf_or_0(_SC_NPROCESSORS_ONLN);
 	struct sysinfo memory;
 	uint64_t bytes = 0;
 
-	/* sysconf() does not look whether this fails. */
+	/* Not sysconf(), which does not check whether sysinfo() fails. */
 	if (!sysinfo(&memory))
 		bytes = (uint64_t)memory.totalram * memory.mem_unit;
 

@@ -10,7 +10,7 @@
 #include "device/host_memory.h"
 #include "sys/sizes.h"
 
-#define ALIGNMENT 256u		/* as CUDA's */
+#define ALIGNMENT 256u		/* like CUDA's */
 
 struct range {
 	uintptr_t begin;
@@ -20,9 +20,9 @@ struct range {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *ranges;		/* by address; none overlaps another */
+static void *ranges;		/* sorted by address; they do not overlap */
 
-/* A fork amid a change would leave the child a lock that no thread releases. */
+/* A fork in the middle of a change would leave the child a lock that no thread releases. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int once_result;
 
@@ -41,7 +41,7 @@ static void guard_forks(void)
 	once_result = -pthread_atfork(take_lock, drop_lock, drop_lock);
 }
 
-/* Ranges that have a byte in common are equal. */
+/* Orders ranges; ranges that share a byte are equal. */
 static int host_memory_compare(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
@@ -109,7 +109,7 @@ void rnl__host_memory_free(void *mem)
 	free(mem);
 }
 
-/* The range that has the byte, or one of pageable memory. */
+/* Returns the range that contains the byte, or one of kind PAGEABLE. */
 static struct range host_memory_find(const void *mem)
 {
 	const struct range key = { .begin = (uintptr_t)mem, .bytes = 1 };

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The host device's memory: plain, but known, so that an address tells whether it is device
- * memory, page-locked, or pageable, as CUDA tells it.
+ * The host device's memory: plain memory in a table, which shows whether an address is in device,
+ * page-locked or pageable memory, like CUDA reports it.
  *
  * DESIGN
- *	A tree (tsearch) has the address ranges that are allocated now, under a mutex.  A
- *	fork takes the mutex, so a child has a whole tree, and a free mutex.
+ *	A tree (tsearch) holds the allocated address ranges, under a mutex.  A fork takes the mutex,
+ *	so the child has a consistent tree and a free mutex.
  */
 #ifndef RNL_HOST_MEMORY_H
 #define RNL_HOST_MEMORY_H
 
 #include "device/device.h"
 
-/* @owner: the device, of device memory.  0, -ENOMEM. */
+/* @owner: the device that owns device memory.  Returns 0 or -ENOMEM. */
 int rnl__host_memory_alloc(enum rnl__memory kind, int owner, size_t bytes, void **memp);
 
-/* Forgets memory, whose address is pageable from now on; then rnl__host_memory_free() frees it. */
+/* Makes memory count as pageable from now on; rnl__host_memory_free() then frees it. */
 void rnl__host_memory_forget(void *mem);
 void rnl__host_memory_free(void *mem);
 
 enum rnl__memory rnl__host_memory_kind(const void *mem);
 
-/* The device whose memory it is; -1: it is no device memory. */
+/* Returns the device that owns the memory; -1: it is not device memory. */
 int rnl__host_memory_owner(const void *mem);
 
 #endif

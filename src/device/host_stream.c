@@ -15,7 +15,7 @@
 #include "device/host_memory.h"
 #include "device/host_stream.h"
 
-#define DEPTH 1024u		/* what CUDA's streams take before they hold the caller */
+#define DEPTH 1024u		/* a CUDA stream takes as many before it blocks the caller */
 
 struct rnl__host_stream {
 	pthread_mutex_t lock;
@@ -32,7 +32,7 @@ struct host_event {
 	pthread_cond_t more;
 	uint64_t recorded, reached;
 	uint64_t reached_at;
-	unsigned users;			/* the owner, and operations issued */
+	unsigned users;			/* the owner, and issued operations */
 };
 
 static int cond_init(pthread_cond_t *cond)
@@ -69,7 +69,7 @@ int rnl__host_event_create(struct rnl__event **eventp)
 	return 0;
 }
 
-/* Drops a use of an event; the caller has taken the lock, and this releases it. */
+/* Drops a use of an event.  The caller holds the lock, which this releases. */
 static void event_put(struct host_event *event)
 {
 	bool last = --event->users == 0;
@@ -156,7 +156,7 @@ static void host_stream_copy_rows(const struct rnl__copy *c)
 	char *dst = c->dst;
 
 	for (size_t i = 0; i < c->rows; i++)
-		/* As on a GPU, source and destination may be one. */
+		/* As on a GPU, source and destination may be the same. */
 		memmove(dst + i * c->dst_pitch, src + i * c->src_pitch, c->width);
 }
 
@@ -183,8 +183,8 @@ static void execute(const struct rnl__host_op *op)
 	case RNL__HOST_WRITE:
 		rnl__tsan_release(op->write.word);
 		/*
-		 * [host_stream.X1] release: a thread that reads the word sees what came
-		 * before it in the stream; pairs with [inflight.F1].
+		 * [host_stream.X1] release: a thread that reads the word sees all earlier work of
+		 * the stream; pairs with [inflight.F1].
 		 */
 		atomic_store_explicit(op->write.word, op->write.value, memory_order_release);
 		break;
@@ -221,7 +221,7 @@ static void *executor_main(void *arg)
 	return NULL;
 }
 
-/* It is called as its owner is, with a ':' for the last '-': a worker's stream is NAME:0. */
+/* Names the executor like its owner, with ':' for the last '-': a worker's stream is NAME:0. */
 static void name_executor(pthread_t executor)
 {
 	char name[16] = "", *dash;

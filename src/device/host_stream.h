@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The host device's stream: a queue of operations.  A thread of the stream, the executor, does
+ * The host device's stream: a queue of operations.  A thread of the stream, the executor, performs
  * them in order, while the issuing thread goes on.
  *
  * DESIGN
- *	The stream means what a CUDA stream means, so a program that forgets to join gets
- *	a wrong result here, too.  A full queue holds the issuing thread, as CUDA's does.
- *	A plain mutex and condition variables are enough: an operation moves kilobytes or
- *	more, and this is the reference for the CUDA device.
- *	An event counts its records; a wait is for the count that it found.
+ *	The stream behaves like a CUDA stream, so a program that forgets to join gets a wrong result
+ *	here, too.  A full queue blocks the issuing thread, like CUDA's.
+ *	A plain mutex and condition variables are fast enough: an operation moves kilobytes or more,
+ *	and this is the reference for the CUDA device.
+ *	An event counts its records.  A wait waits for the count that it found when it was issued.
  *
- *	The owner alone issues, waits and destroys.  Any thread may wait for events.
+ *	Only the owner issues, waits and destroys.  Any thread may wait for events.
  */
 #ifndef RNL_HOST_STREAM_H
 #define RNL_HOST_STREAM_H
@@ -41,7 +41,7 @@ struct rnl__host_op {
 			size_t bytes;
 			uint8_t value;
 		} fill;
-		void *mem;		/* FREE: of rnl__host_memory_alloc() */
+		void *mem;		/* FREE: from rnl__host_memory_alloc() */
 		struct {
 			const struct rnl_kernel *kernel;
 			struct rnl_dim grid, block;
@@ -58,10 +58,10 @@ struct rnl__host_op {
 	};
 };
 
-/* 0, -ENOMEM, -EAGAIN no thread for the executor. */
+/* Returns 0, -ENOMEM, or -EAGAIN if no thread could be started. */
 int rnl__host_stream_create(struct rnl__host_stream **streamp);
 
-/* Waits for all operations, ends the executor, frees the stream. */
+/* Waits for all operations, ends the executor and frees the stream. */
 void rnl__host_stream_destroy(struct rnl__host_stream *stream);
 
 /* Issues one operation. */
@@ -69,19 +69,19 @@ void rnl__host_stream_issue(struct rnl__host_stream *stream, const struct rnl__h
 
 bool rnl__host_stream_idle(struct rnl__host_stream *stream);
 
-/* 0 when idle, -ETIMEDOUT. */
+/* Returns 0 when idle, or -ETIMEDOUT. */
 int rnl__host_stream_wait(struct rnl__host_stream *stream, uint64_t deadline);
 
 int rnl__host_event_create(struct rnl__event **eventp);
 int rnl__host_event_reached(struct rnl__event *event);
 
-/* When its last record was reached. */
+/* Returns the time when the last record was reached. */
 uint64_t rnl__host_event_time(struct rnl__event *event);
 
-/* Operations that were issued with it go on. */
+/* Destroys an event; operations that were issued with it go on. */
 void rnl__host_event_destroy(struct rnl__event *event);
 
-/* For an operation that is about to be issued: the number of its record, or of the last one. */
+/* Adds a use by the next operation.  Returns the number of its record, or of the last record. */
 uint64_t rnl__host_event_use(struct rnl__event *event, bool records);
 
 #endif

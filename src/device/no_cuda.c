@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What backends.h says of CUDA, in a library that was built without it. */
+/* The CUDA functions of backends.h in a library that was built without CUDA. */
 #include "config.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ unsigned rnl__device_nr_cuda(char why[RNL__WHY_BYTES])
 	return 0;
 }
 
-/* Units of the program may have CUDA all the same. */
+/* The program's units may still use CUDA. */
 int rnl__cuda_errno(int code)
 {
 	return code == NO_DEVICE || code == NO_DRIVER ? -ENODEV : -EIO;

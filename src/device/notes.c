@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a job's function issues, noted call by call; notes.h has the design. */
+/* The operations of a job's function, noted call by call; notes.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "sys/array.h"
 #include "sys/sizes.h"
 
-#define NOTES_MAX 65536u	/* operations; their arguments fit into 32 bits */
+#define NOTES_MAX 65536u	/* operations, so their arguments fit into 32 bits */
 #define ARGS_ALIGNMENT 16u
 
 static const struct rnl__device_ops *notes_ops(void)
@@ -37,7 +37,7 @@ void rnl__notes_fini(struct rnl__notes *n)
 	*n = (struct rnl__notes){ 0 };
 }
 
-/* Copies a launch's arguments; false: no memory. */
+/* Copies a launch's arguments.  Returns false if there is no memory. */
 static bool notes_keep_args(struct rnl__notes *n, const void *args, size_t bytes)
 {
 	const size_t whole = rnl__round_up(bytes, ARGS_ALIGNMENT);
@@ -83,7 +83,7 @@ void rnl__notes_add(const struct rnl__noted *noted, const void *args)
 	n->nr++;
 }
 
-/* ---- what is the same ---------------------------------------------------- */
+/* ---- comparison ---------------------------------------------------------- */
 
 bool rnl__notes_writes_args(const struct rnl__noted *noted)
 {
@@ -132,7 +132,7 @@ bool rnl__notes_same(const struct rnl__notes *a, const struct rnl__notes *b)
 	return same;
 }
 
-/* ---- once more ----------------------------------------------------------- */
+/* ---- replay -------------------------------------------------------------- */
 
 static int issue_noted(const struct rnl__notes *n, const struct rnl__noted *noted, const void *user)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a job's function issues, noted call by call, so that it can be issued once more.
+ * The operations of a job's function, noted call by call, so that they can be issued again.
  *
  * DESIGN
- *	While a thread's stream has notes, each operation is issued as ever, and noted.  So a run
- *	that is noted is an ordinary run, and no other thread notices.  Only calls of this library
- *	are seen.  What a function does beside that spoils the notes, with a reason: then they are no
- *	record of what it issued.
- *	Two runs have issued the same if their notes have the same operations, one after the other,
- *	with each byte of the kernels' arguments, but not the bytes of rnl_job_args().
- *	The thread that has the stream uses this, and no other.
+ *	While a thread's stream has notes, each operation is issued as usual, and also noted.  So a
+ *	noted run is an ordinary run, and no other thread notices it.  Only calls of this library
+ *	are noted.  Anything else that a function does spoils the notes, with a reason: they are
+ *	then no record of the issued work.
+ *	Two runs have issued the same work if their notes have the same operations in the same
+ *	order, with each byte of the kernels' arguments, except the bytes of rnl_job_args().
+ *	Only the thread that owns the stream uses this.
  */
 #ifndef RNL_NOTES_H
 #define RNL_NOTES_H
@@ -22,10 +22,10 @@ enum rnl__noted_kind {
 	RNL__NOTED_COPY,
 	RNL__NOTED_FILL,
 	RNL__NOTED_LAUNCH,
-	RNL__NOTED_NONE,	/* one that failed, or came behind it in its job */
+	RNL__NOTED_NONE,	/* failed, or came after a failed one of its job */
 };
 
-/* An operation of a job, of notes or of a gather.  Notes have no job and no step. */
+/* An operation in notes or in a gather.  In notes, `job` and `step` are not used. */
 struct rnl__noted {
 	struct rnl_job *job;
 	uint16_t step, kind;
@@ -39,45 +39,45 @@ struct rnl__noted {
 		struct {
 			const struct rnl_kernel *kernel;
 			struct rnl_dim grid, block;
-			uint32_t args;	/* where, in the arguments of all */
+			uint32_t args;	/* offset in the arguments of all launches */
 		} launch;
 	};
 };
 
 struct rnl__notes {
 	struct rnl__noted *list;
-	unsigned char *args;		/* of the launches */
+	unsigned char *args;		/* arguments of the launches */
 	size_t nr, room, args_bytes, args_room;
-	const char *spoilt;		/* why they are no record; NULL: they are one so far */
+	const char *spoilt;		/* why the notes are not a record; NULL: they are, so far */
 };
 
-/* Empties the notes, and has the calling thread's operations noted there until the end. */
+/* Empties the notes, and notes the calling thread's operations there until the end. */
 void rnl__notes_begin(struct rnl__notes *notes);
 void rnl__notes_end(void);
 
-/* Whether the operations of the calling thread are noted. */
+/* Returns true if the calling thread's operations are noted. */
 static inline bool rnl__notes_taken(void)
 {
 	return rnl__thread.stream && rnl__thread.stream->notes;
 }
 
-/* The function that runs does something that notes do not have: "it " and @why say what. */
+/* Spoils the notes, which cannot hold an action of the function.  @why: completes "it ...". */
 static inline void rnl__notes_spoil(const char *why)
 {
 	if (rnl__notes_taken() && !rnl__thread.stream->notes->spoilt)
 		rnl__thread.stream->notes->spoilt = why;
 }
 
-/* An operation was issued; @args: of a launch. */
+/* Adds an issued operation; @args: a launch's arguments. */
 void rnl__notes_add(const struct rnl__noted *noted, const void *args);
 
-/* Whether both have the same operations. */
+/* Returns true if both have the same operations. */
 bool rnl__notes_same(const struct rnl__notes *a, const struct rnl__notes *b);
 
 /* Issues the operations one by one, with arguments from @user.  Returns 0 or the first error. */
 int rnl__notes_issue(const struct rnl__notes *notes, const void *user);
 
-/* Whether a launch writes the arguments of rnl_job_args(). */
+/* Returns true if the operation is a launch that writes the arguments of rnl_job_args(). */
 bool rnl__notes_writes_args(const struct rnl__noted *noted);
 
 void rnl__notes_fini(struct rnl__notes *notes);

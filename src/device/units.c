@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Units that include runnel/cuda.h; units.h has the design. */
+/* Translation units that include runnel/cuda.h; units.h has the design. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -27,23 +27,23 @@ typedef int units_ask_fn(void);
 
 struct unit {
 	const struct rnl__cuda_unit *id;	/* NULL: free; under the lock */
-	uint32_t given;			/* its flags; under the lock */
+	uint32_t given;			/* the unit's flags; under the lock */
 	_Atomic(uintptr_t) text, end;	/* end 0: free, or changing */
 	_Atomic uint32_t flags;
 };
 
-/* A copy of the CUDA runtime; `id` is under the lock. */
+/* A copy of the CUDA runtime; the lock protects `id`. */
 struct runtime {
 	const void *id;			/* NULL: free */
 	_Atomic(units_ask_fn *) ask;	/* NULL: free */
-	_Atomic(const char *) path;	/* of the module that has ask; "": the program */
-	_Atomic uint32_t serial;	/* grows: threads ask a new one with care */
+	_Atomic(const char *) path;	/* file of the module with `ask`; "": the program */
+	_Atomic uint32_t serial;	/* increases; see unit_reader.known */
 };
 
-/* A thread that may ask. */
+/* A thread that may ask runtimes for errors. */
 struct unit_reader {
-	_Atomic uint32_t sequence;	/* odd: it asks; the thread's own to write */
-	uint32_t known;			/* runtimes up to this serial were asked by this thread */
+	_Atomic uint32_t sequence;	/* odd: the thread asks; only the thread writes it */
+	uint32_t known;			/* the thread has asked the runtimes up to this serial */
 	struct unit_reader *next;	/* under the lock */
 };
 
@@ -51,14 +51,14 @@ _Atomic uint32_t rnl__units_have;
 
 static struct {
 	pthread_mutex_t lock;
-	_Atomic uint32_t nr_units, nr_runtimes;	/* places that were ever used */
+	_Atomic uint32_t nr_units, nr_runtimes;	/* entries used since the start */
 	_Atomic uint32_t serial;
 	struct unit_reader *readers;
 	struct unit units[UNITS_MAX];
 	struct runtime runtimes[RUNTIMES_MAX];
 } units = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* NULL: the thread does not ask. */
+/* NULL: the thread does not ask runtimes. */
 static _Thread_local struct unit_reader *own __attribute__((tls_model("initial-exec")));
 
 /* ---- forks --------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static void units_unlock(void)
 	pthread_mutex_unlock(&units.lock);
 }
 
-/* The parent's other threads are not in the child.  The one that is may join again. */
+/* The parent's other threads do not exist in the child.  The thread that does may join again. */
 static void units_in_child(void)
 {
 	struct unit_reader *next;
@@ -99,7 +99,7 @@ static void follow_forks(void)
 
 int rnl__units_join(void)
 {
-	struct unit_reader *reader = own;	/* of the parent, in a forked child */
+	struct unit_reader *reader = own;	/* in a forked child, the parent's */
 
 	pthread_once(&fork_once, follow_forks);
 	if (!reader)
@@ -131,15 +131,15 @@ void rnl__units_leave(void)
 
 static uint32_t own_sequence(void)
 {
-	/* relaxed: this thread alone writes it */
+	/* relaxed: only this thread writes it */
 	return atomic_load_explicit(&own->sequence, memory_order_relaxed);
 }
 
 static void begin_asking(void)
 {
 	/*
-	 * [units.A1] full barrier: that we ask is written before we read what to ask; pairs with
-	 * [units.R1]: a removal sees that we ask, or we see that the function is gone.
+	 * [units.A1] full barrier: the odd sequence is written before `ask` is read, so a removal
+	 * sees that we ask, or we see that the function is gone; pairs with [units.R1]
 	 */
 	atomic_exchange_explicit(&own->sequence, own_sequence() + 1, memory_order_acq_rel);
 	rnl__mb_after_rmw();
@@ -147,13 +147,13 @@ static void begin_asking(void)
 
 static void end_asking(void)
 {
-	/* [units.A2] release: our calls have ended before; pairs with [units.R2] */
+	/* [units.A2] release: our calls have ended before this; pairs with [units.R2] */
 	atomic_store_explicit(&own->sequence, own_sequence() + 1, memory_order_release);
 }
 
 static units_ask_fn *ask_of(const struct runtime *r)
 {
-	/* [units.A3] acquire: the path and the serial of a function; pairs with [units.R3] */
+	/* [units.A3] acquire: we see the function's path and serial; pairs with [units.R3] */
 	return atomic_load_explicit(&r->ask, memory_order_acquire);
 }
 
@@ -165,11 +165,11 @@ static uint32_t serial_of(const struct runtime *r)
 
 static unsigned units_count(const _Atomic uint32_t *nr)
 {
-	/* relaxed: a place is read only if its own word says that it is used */
+	/* relaxed: an entry is read only if its own word says that it is used */
 	return atomic_load_explicit(nr, memory_order_relaxed);
 }
 
-/* Asks a runtime that this thread never asked; *@missed: its module is about to go. */
+/* Asks a runtime that this thread never asked.  Sets *@missed if its module is being unloaded. */
 static int ask_new(struct runtime *r, bool *missed)
 {
 	units_ask_fn *ask;
@@ -190,7 +190,7 @@ static int ask_new(struct runtime *r, bool *missed)
 	if (path[0])
 		module = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
 	*missed |= path[0] && !module;
-	/* The module is held: it is the same one if the function is still there. */
+	/* The module is held.  It is the right one if the function is still there. */
 	if ((module || !path[0]) && ask_of(r) == ask && serial_of(r) == serial)
 		code = ask();
 	if (module)
@@ -215,7 +215,7 @@ static int ask_all_new(uint32_t latest)
 
 int rnl__units_ask(void)
 {
-	/* relaxed: a runtime that is seen late is asked after a later function */
+	/* relaxed: a runtime that is seen late is asked after a later job function */
 	const uint32_t latest = atomic_load_explicit(&units.serial, memory_order_relaxed);
 	int first;
 
@@ -233,18 +233,18 @@ int rnl__units_ask(void)
 	return first;
 }
 
-/* Waits until no thread is in a call that it began before.  Called with the lock. */
+/* Waits until all threads have ended the calls that they are in.  The caller holds the lock. */
 static void await_readers(void)
 {
-	/* [units.R1] full barrier: the function is gone before we look who asks; pairs with [units.A1] */
+	/* [units.R1] full barrier: clear `ask`, then read who asks; pairs with [units.A1] */
 	rnl__full_barrier();
 	for (struct unit_reader *r = units.readers; r; r = r->next) {
-		/* [units.R2] acquire: its calls have ended; pairs with [units.A2] */
+		/* [units.R2] acquire: the thread's calls have ended; pairs with [units.A2] */
 		const uint32_t seen = atomic_load_explicit(&r->sequence, memory_order_acquire);
 
 		if (!(seen & 1) || r == own)
 			continue;
-		/* [units.R2] acquire: the same */
+		/* [units.R2] acquire: see above */
 		while (atomic_load_explicit(&r->sequence, memory_order_acquire) == seen)
 			rnl__nap(NAP_NS);
 	}
@@ -259,14 +259,14 @@ uint32_t rnl__units_find(const void *fn)
 
 	for (unsigned i = 0; i < units_count(&units.nr_units); i++) {
 		struct unit *u = &units.units[i];
-		/* [units.F1] acquire: the other words of the unit; pairs with [units.F2] */
+		/* [units.F1] acquire: we see the unit's other words; pairs with [units.F2] */
 		const uintptr_t end = atomic_load_explicit(&u->end, memory_order_acquire);
-		/* [units.F3] acquire: a change of the unit is seen below; pairs with [units.F4] */
+		/* [units.F3] acquire: if this is new, `end` has changed; pairs with [units.F4] */
 		const uintptr_t text = atomic_load_explicit(&u->text, memory_order_acquire);
-		/* [units.F3] acquire: the same */
+		/* [units.F3] acquire: see above */
 		const uint32_t flags = atomic_load_explicit(&u->flags, memory_order_acquire);
 
-		/* relaxed: [units.F3] orders it; a unit that changes is not that of a live function */
+		/* relaxed: [units.F3] orders it; an entry that changes is not a live function's */
 		if (at < text || at >= end || atomic_load_explicit(&u->end, memory_order_relaxed) != end)
 			continue;
 		if (!(flags & RNL__UNIT_MODULE))
@@ -301,7 +301,7 @@ static int find_module(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* The file of the module that has a function; "": the program. */
+/* Returns the file of the module with a function; "": the program. */
 static const char *path_of(units_ask_fn *fn)
 {
 	struct link_map *map = NULL;
@@ -344,15 +344,15 @@ static void set_unit(struct unit *u, const struct rnl__cuda_unit *unit)
 	}
 	u->id = unit;
 	u->given = unit->flags;
-	/* [units.F4] release: the end was cleared before; pairs with [units.F3] */
+	/* [units.F4] release: `end` was cleared before this; pairs with [units.F3] */
 	atomic_store_explicit(&u->text, text, memory_order_release);
-	/* [units.F4] release: the same */
+	/* [units.F4] release: see above */
 	atomic_store_explicit(&u->flags, flags, memory_order_release);
-	/* [units.F2] release: the other words are written; pairs with [units.F1] */
+	/* [units.F2] release: the other words are written before this; pairs with [units.F1] */
 	atomic_store_explicit(&u->end, end, memory_order_release);
 }
 
-/* The runtime is asked through this unit from now on. */
+/* From now on, the runtime is asked through this unit. */
 static void set_runtime(struct runtime *r, const struct rnl__cuda_unit *unit)
 {
 	/* relaxed: under the lock */
@@ -361,9 +361,9 @@ static void set_runtime(struct runtime *r, const struct rnl__cuda_unit *unit)
 	r->id = unit->runtime;
 	/* relaxed: [units.R3] publishes it */
 	atomic_store_explicit(&r->path, path_of(unit->last_error), memory_order_relaxed);
-	/* relaxed: the same */
+	/* relaxed: [units.R3] publishes it */
 	atomic_store_explicit(&r->serial, serial, memory_order_relaxed);
-	/* [units.R3] release: path and serial are written; pairs with [units.A3] */
+	/* [units.R3] release: path and serial are written before this; pairs with [units.A3] */
 	atomic_store_explicit(&r->ask, unit->last_error, memory_order_release);
 	/* relaxed: see rnl__units_ask() */
 	atomic_store_explicit(&units.serial, serial, memory_order_relaxed);
@@ -434,7 +434,7 @@ int rnl__cuda_unit_add(const struct rnl__cuda_unit *unit)
 	return ret;
 }
 
-/* A unit that uses a runtime; NULL: none does. */
+/* Returns a unit that uses the runtime, or NULL. */
 static const struct rnl__cuda_unit *user_of(const void *runtime)
 {
 	for (unsigned i = 0; i < UNITS_MAX; i++) {
@@ -456,13 +456,13 @@ void rnl__cuda_unit_remove(const struct rnl__cuda_unit *unit)
 	u = unit_of(unit);
 	if (u) {
 		u->id = NULL;
-		/* relaxed: [units.F4] orders it before the next unit here */
+		/* relaxed: [units.F4] orders it before the entry's next unit */
 		atomic_store_explicit(&u->end, 0, memory_order_relaxed);
 		r = runtime_of(unit->runtime);
 		/* relaxed: under the lock */
 		if (atomic_load_explicit(&r->ask, memory_order_relaxed) == unit->last_error) {
 			other = user_of(unit->runtime);
-			/* relaxed: [units.R1] orders it before the look who asks */
+			/* relaxed: [units.R1] orders it before we read who asks */
 			atomic_store_explicit(&r->ask, NULL, memory_order_relaxed);
 			r->id = NULL;
 			if (other)

@@ -22,7 +22,7 @@ void rnl__event_cache_fini(struct rnl__event_cache *c)
 	pthread_mutex_destroy(&c->lock);
 }
 
-/* Makes an event, and space for it among the free ones. */
+/* Creates an event, and makes space for it in the list of free ones. */
 static int make_event(struct rnl__event_cache *c, struct rnl__event **eventp)
 {
 	struct rnl__event **free = rnl__array_extend(c->free, c->nr, &c->space, sizeof(*free));

@@ -8,9 +8,9 @@
 #include "memory/extents.h"
 #include "sys/sizes.h"
 
-#define REGION_MIN (UINT64_C(2) << 20)	/* bytes; a region is a multiple, if the bound allows */
-#define PRELOAD_FROM (UINT64_C(64) << 20) /* bytes; then a device may have a faster way */
-#define REGION_SHARE 8			/* a region is an eighth of what is locked, or more */
+#define REGION_MIN (UINT64_C(2) << 20)	/* bytes; region sizes are multiples, if `max` allows */
+#define PRELOAD_FROM (UINT64_C(64) << 20) /* bytes; from here on, a device may have a faster way */
+#define REGION_SHARE 8			/* a region has at least an eighth of the locked bytes */
 
 struct rnl__region {
 	struct rnl__region *prev, *next;
@@ -31,24 +31,24 @@ void rnl__extents_init(struct rnl__extents *e, struct rnl__device *device, uint6
 
 bool rnl__extents_holds(const struct rnl__extents *e, uintptr_t address, size_t bytes)
 {
-	/* relaxed: a thread was given a region's memory after the region came into the table */
+	/* relaxed: a thread gets a region's memory only after the region is in the table */
 	uint32_t nr = atomic_load_explicit(&e->nr_bounds, memory_order_relaxed);
 
-	/* The youngest are the largest. */
+	/* The youngest regions are the largest. */
 	while (nr--) {
 		const struct rnl__bounds *b = &e->bounds[nr];
-		/* [extents.H1] acquire: no bounds of the round before; pairs with [extents.B3] */
+		/* [extents.H1] acquire: bounds no older than the round; pairs with [extents.B3] */
 		uint64_t round = atomic_load_explicit(&b->round, memory_order_acquire);
 		/*
-		 * [extents.H2] acquire: we look at the round again after this;
+		 * [extents.H2] acquire: if this is a change, the second read of the round differs;
 		 * pairs with [extents.B1]
 		 */
 		uintptr_t begin = atomic_load_explicit(&b->begin, memory_order_acquire);
-		/* [extents.H3] acquire: as [extents.H2]; pairs with [extents.B2] */
+		/* [extents.H3] acquire: like [extents.H2]; pairs with [extents.B2] */
 		uintptr_t size = atomic_load_explicit(&b->bytes, memory_order_acquire);
 
 		if (bytes <= size && address - begin <= size - bytes && !(round & 1) &&
-		    /* relaxed: H2 and H3 order it */
+		    /* relaxed: the acquire loads H2 and H3 order it */
 		    atomic_load_explicit(&b->round, memory_order_relaxed) == round)
 			return true;
 	}
@@ -59,19 +59,16 @@ static void set_bounds(struct rnl__bounds *b, uintptr_t begin, uint64_t bytes)
 {
 	uint64_t round = rnl__own_read(&b->round);
 
-	/* relaxed: the release stores below publish it */
+	/* relaxed: the release stores after it publish it */
 	atomic_store_explicit(&b->round, round + 1, memory_order_relaxed);
 	/*
-	 * [extents.B1] release: a reader that sees this sees that the round is over;
+	 * [extents.B1] release: a reader of this value sees that the old round is over;
 	 * pairs with [extents.H2]
 	 */
 	atomic_store_explicit(&b->begin, begin, memory_order_release);
-	/* [extents.B2] release: as [extents.B1]; pairs with [extents.H3] */
+	/* [extents.B2] release: like [extents.B1]; pairs with [extents.H3] */
 	atomic_store_explicit(&b->bytes, bytes, memory_order_release);
-	/*
-	 * [extents.B3] release: a reader that sees the round sees its bounds;
-	 * pairs with [extents.H1]
-	 */
+	/* [extents.B3] release: a reader of the round sees its bounds; pairs with [extents.H1] */
 	atomic_store_explicit(&b->round, round + 2, memory_order_release);
 }
 
@@ -91,7 +88,7 @@ static void set_nr_bounds(struct rnl__extents *e, uint32_t nr)
 	atomic_store_explicit(&e->nr_bounds, nr, memory_order_relaxed);
 }
 
-/* An entry that has no region; NULL: all have one. */
+/* Returns an entry without a region, or NULL. */
 static struct rnl__bounds *empty_bounds(struct rnl__extents *e)
 {
 	for (uint32_t i = 0; i < RNL__NR_REGIONS; i++) {
@@ -219,7 +216,7 @@ int rnl__extents_preload(struct rnl__extents *e, uint64_t bytes)
 
 	if (bytes > e->max)
 		return -ENOMEM;
-	/* The region has that size; its one extent may have less. */
+	/* The region has that size; its only extent may be smaller. */
 	all = all > RNL__EXTENTS_SLOP ? all - RNL__EXTENTS_SLOP : 1;
 	return lock(e, all, all, bytes < PRELOAD_FROM ? RNL__PINNED : RNL__PRELOAD);
 }
@@ -262,7 +259,7 @@ size_t rnl__extents_largest(const struct rnl__extents *e)
 	return largest;
 }
 
-/* Cuts an extent in two, the first one @bytes long; false: no memory for the second's struct. */
+/* Cuts an extent in two, the first @bytes long.  Returns false if there is no memory. */
 static bool extents_cut(struct rnl__extent *extent, size_t bytes)
 {
 	struct rnl__extent *rest = malloc(sizeof(*rest));
@@ -280,7 +277,7 @@ static bool extents_cut(struct rnl__extent *extent, size_t bytes)
 	return true;
 }
 
-/* Makes an extent and its successor, which is free, one. */
+/* Merges an extent with its successor, which must be free. */
 static void swallow(struct rnl__extent *extent)
 {
 	struct rnl__extent *next = extent->next;

@@ -21,25 +21,25 @@
 #define SMALLEST 256u
 #define LARGEST (UINT64_C(64) << 30)
 #define NR_CLASSES 113u
-#define PAGES_FROM (UINT64_C(64) << 10)	/* aligned to pages */
+#define PAGES_FROM (UINT64_C(64) << 10)	/* from here on, aligned to pages */
 #define NR_SHARDS 16u
-#define EXTENT_FIRST MIB	/* a class' first extents, about */
+#define EXTENT_FIRST MIB	/* bytes of a class's first extents, about */
 #define EXTENT_FIRST_NR 64u
-#define EXTENT_MAX (64 * MIB)	/* of more than one buffer */
+#define EXTENT_MAX (64 * MIB)	/* for more than one buffer */
 #define NR_SLOTS RNL__NR_ROWS
 
-enum { FREE, USED };		/* a node's state; USED: its buffer is out */
+enum { FREE, USED };		/* a node's state; USED: its buffer is in use */
 
-/* An extent with buffers of a class; the row of the slot's number has their nodes. */
+/* An extent with buffers of a class.  The row with the slot's number has their nodes. */
 struct pinned_slot {
 	struct rnl__extent *extent;	/* NULL: none */
-	char *first;			/* buffer */
-	uint32_t nr;			/* of buffers */
+	char *first;			/* first buffer */
+	uint32_t nr;			/* number of buffers */
 	uint32_t nr_idle;		/* in a trim: buffers found on the stacks */
 	unsigned class;
 };
 
-/* The 64 bytes before a buffer.  An overrun meets a field at an end first: both are checked. */
+/* The 64 bytes before a buffer.  An overrun first hits a field at an end: both are checked. */
 struct header {
 	uint64_t check;
 	uint32_t unused[13];
@@ -49,15 +49,15 @@ _Static_assert(sizeof(struct header) == RNL__CACHE_LINE, "buffers are aligned");
 
 struct rnl__pinned {
 	struct rnl__stack stacks[NR_CLASSES][NR_SHARDS];
-	_Alignas(RNL__CACHE_LINE) struct rnl__eventcount eventcount; /* a put rings it */
+	_Alignas(RNL__CACHE_LINE) struct rnl__eventcount eventcount; /* a put wakes it */
 	_Alignas(RNL__CACHE_LINE) struct rnl__rows *rows;
 	struct pinned_slot *slots;
 	struct rnl__extents extents;
-	/* Under the lock: extents, but for holds(); slots and rows; and what follows. */
+	/* The lock protects extents (except holds()), slots, rows, and the fields below. */
 	pthread_mutex_t lock;
-	uint32_t nr_slots;		/* ever used */
+	uint32_t nr_slots;		/* slots used so far */
 	uint64_t nr_buffers[NR_CLASSES];
-	uint32_t trimmed[NR_CLASSES];	/* sum of the stacks' tags at the last trim */
+	uint32_t trimmed[NR_CLASSES];	/* sum of the stacks' tags at the class's last trim */
 };
 
 /* ---- classes -------------------------------------------------------------- */
@@ -77,7 +77,7 @@ static size_t size_of(unsigned class)
 	return (UINT64_C(4) + class % 4) << (6 + class / 4);
 }
 
-/* Bytes before the first buffer of an extent, and between two. */
+/* Returns the bytes before the first buffer of an extent, and between two buffers. */
 static size_t lead_of(unsigned class)
 {
 	return size_of(class) < PAGES_FROM ? sizeof(struct header) : RNL__PAGE;
@@ -105,7 +105,7 @@ static void *buffer_of(const struct pinned_slot *slot, uint32_t index)
 	return slot->first + index * pinned_stride_of(slot->class);
 }
 
-/* The check of a header at that address: other data there is as good as never equal to it. */
+/* Returns the check of a header at that address, which other data is very unlikely to equal. */
 static uint64_t check_of(const struct header *header, uint32_t id)
 {
 	uint64_t x = (uintptr_t)header ^ (uint64_t)id << 32;
@@ -113,13 +113,13 @@ static uint64_t check_of(const struct header *header, uint32_t id)
 	return (x ^ UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
-/* Which of a class's stacks is the calling thread's. */
+/* Returns which of a class's stacks is the calling thread's. */
 static unsigned own_shard(void)
 {
 	return rnl__thread_number() % NR_SHARDS;
 }
 
-/* Takes a free buffer; its id, or 0. */
+/* Takes a free buffer.  Returns its id, or 0. */
 static uint32_t pinned_pop(struct rnl__pinned *p, unsigned class)
 {
 	unsigned own = own_shard();
@@ -149,15 +149,15 @@ int rnl__pinned_put(struct rnl__pinned *p, void *buf)
 	if (header->check != check_of(header, id))
 		return -EINVAL;
 	node = rnl__node(p->rows, id);
-	/* relaxed: the push publishes it; the exchange decides which of two puts is first */
+	/* relaxed: the push publishes it; of two concurrent puts, the exchange accepts one */
 	if (!atomic_compare_exchange_strong_explicit(&node->state, &state, FREE,
 						     memory_order_relaxed, memory_order_relaxed))
 		return -EINVAL;
-	/* Until the buffer is on a stack, its slot cannot change. */
+	/* The slot cannot change until the buffer is on a stack. */
 	pinned_push(p, pinned_slot_of(p, id)->class, id, id);
 	/*
-	 * [pinned.P1] full barrier (the exchange of the push, and this): the buffer is there
-	 * before the look for waiters; pairs with [eventcount.L2].
+	 * [pinned.P1] full barrier (the exchange of the push, and this): the buffer is visible
+	 * before we look for waiters; pairs with [eventcount.L2].
 	 */
 	rnl__mb_after_rmw();
 	rnl__eventcount_wake(&p->eventcount);
@@ -171,7 +171,7 @@ bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem, size_t byte
 
 /* ---- growing, under the lock ---------------------------------------------- */
 
-/* The slot without an extent whose row fits best; a new slot rather than a longer row. */
+/* Returns the free slot whose row fits best, or NULL.  Prefers a new slot to a longer row. */
 static struct pinned_slot *find_slot(struct rnl__pinned *p, uint32_t nr)
 {
 	uint32_t best = NR_SLOTS, best_nr = 0;
@@ -192,8 +192,8 @@ static struct pinned_slot *find_slot(struct rnl__pinned *p, uint32_t nr)
 }
 
 /*
- * Cuts an extent of up to @nr buffers from free memory: takes one of them, and puts the others.
- * The id of the one, or 0.
+ * Cuts an extent of up to @nr buffers from free memory.  Takes one buffer and puts the others.
+ * Returns the id of the taken one, or 0.
  */
 static uint32_t pinned_cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 {
@@ -227,7 +227,7 @@ static uint32_t pinned_cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 	return rnl__node_id(row, 0);
 }
 
-/* Gives an extent back, which has no buffer out; no header may stay in its memory. */
+/* Frees an extent whose buffers are all free; no valid header may stay in its memory. */
 static void pinned_give_back(struct rnl__pinned *p, struct pinned_slot *slot)
 {
 	for (uint32_t i = 0; i < slot->nr; i++)
@@ -237,7 +237,7 @@ static void pinned_give_back(struct rnl__pinned *p, struct pinned_slot *slot)
 	slot->extent = NULL;
 }
 
-/* Puts back those buffers of a list whose extents are still there.  Return: whether one was. */
+/* Puts back a list's buffers whose extents still exist.  Returns true if there was one. */
 static bool pinned_put_back(struct rnl__pinned *p, struct rnl__stack *stack, uint32_t id)
 {
 	uint32_t first = 0, last = 0, next;
@@ -257,7 +257,7 @@ static bool pinned_put_back(struct rnl__pinned *p, struct rnl__stack *stack, uin
 	return last;
 }
 
-/* Whether a buffer was put or got since a class was trimmed. */
+/* Returns true if a buffer was put or got since the class was trimmed. */
 static bool has_changed(struct rnl__pinned *p, unsigned class)
 {
 	uint32_t tags = 0;
@@ -267,11 +267,11 @@ static bool has_changed(struct rnl__pinned *p, unsigned class)
 	return tags != p->trimmed[class];
 }
 
-/* Gives back the extents of a class that have no buffer out.  Return: whether one had none. */
+/* Frees a class's extents whose buffers are all free.  Returns true if there was one. */
 static bool trim(struct rnl__pinned *p, unsigned class)
 {
 	uint64_t heads[NR_SHARDS];
-	uint32_t tags = 0;		/* wraps as each of them does */
+	uint32_t tags = 0;		/* wraps like each tag */
 	bool given = false;
 
 	if (!p->nr_buffers[class] || !has_changed(p, class))
@@ -291,12 +291,12 @@ static bool trim(struct rnl__pinned *p, unsigned class)
 	}
 	for (unsigned i = 0; i < NR_SHARDS; i++)
 		tags += pinned_put_back(p, &p->stacks[class][i], (uint32_t)heads[i]);
-	/* Puts and gets of other threads meanwhile move the tags on. */
+	/* Concurrent puts and gets advance the tags beyond this sum. */
 	p->trimmed[class] = tags;
 	return given;
 }
 
-/* How many buffers a class should get: few at first, then half of what it has. */
+/* Returns how many buffers to add: few at first, then half (large: 1/16) of the class's number. */
 static uint64_t wanted(const struct rnl__pinned *p, unsigned class)
 {
 	uint64_t stride = pinned_stride_of(class), has = p->nr_buffers[class];
@@ -307,7 +307,7 @@ static uint64_t wanted(const struct rnl__pinned *p, unsigned class)
 	return rnl__larger(rnl__smaller(nr, most), 1);
 }
 
-/* Takes a buffer of a class that had none free, and puts others. */
+/* Gets a buffer of a class without free ones, and puts further new buffers. */
 static int grow(struct rnl__pinned *p, unsigned class, uint32_t *id)
 {
 	uint64_t nr = wanted(p, class);
@@ -322,14 +322,14 @@ static int grow(struct rnl__pinned *p, unsigned class, uint32_t *id)
 		if (!ret)
 			*id = pinned_cut(p, class, nr);
 	}
-	/* Memory that other classes do not use; large classes first: they have few buffers. */
+	/* Use memory that other classes do not use, large classes first: they have few buffers. */
 	for (unsigned other = NR_CLASSES; !*id && other--;) {
 		if (other != class && trim(p, other))
 			*id = pinned_cut(p, class, nr);
 	}
 	if (*id)
 		return 0;
-	/* If there is free memory, a region would not help. */
+	/* There is a free extent, so another region would not help. */
 	if (rnl__extents_largest(&p->extents) >= one || !rnl__extents_unlock(&p->extents, one))
 		return -ENOMEM;
 	ret = rnl__extents_lock(&p->extents, one, 0);
@@ -352,7 +352,7 @@ int rnl__pinned_get(struct rnl__pinned *p, size_t bytes, void **bufp)
 	id = pinned_pop(p, class);
 	if (!id) {
 		pthread_mutex_lock(&p->lock);
-		/* Another thread may have grown the class, or put what it trimmed. */
+		/* Another thread may have grown the class, or put back trimmed buffers. */
 		id = pinned_pop(p, class);
 		if (!id)
 			ret = grow(p, class, &id);
@@ -360,13 +360,13 @@ int rnl__pinned_get(struct rnl__pinned *p, size_t bytes, void **bufp)
 	}
 	if (ret)
 		return ret;
-	/* relaxed: the buffer is the caller's alone until its put */
+	/* relaxed: only the caller has the buffer until its put */
 	atomic_store_explicit(&rnl__node(p->rows, id)->state, USED, memory_order_relaxed);
 	*bufp = buffer_of(pinned_slot_of(p, id), rnl__node_index(id));
 	return 0;
 }
 
-/* Whether there is no buffer at all: then no put will come. */
+/* Returns true if no memory is locked: then no put will come. */
 static bool is_bare(struct rnl__pinned *p)
 {
 	bool bare;
@@ -389,7 +389,7 @@ int rnl__pinned_get_wait(struct rnl__pinned *p, size_t bytes, void **bufp, uint6
 			return ret;
 		listened = rnl__eventcount_prepare(&p->eventcount);
 		ret = rnl__pinned_get(p, bytes, bufp);
-		/* The device refused, although it was given back all that was not in use. */
+		/* The device refused, although all unused memory was returned to it. */
 		if (ret == -ENOMEM && is_bare(p))
 			return ret;
 		if (ret == -ENOMEM && rnl__eventcount_wait(&p->eventcount, listened, deadline))
@@ -398,7 +398,7 @@ int rnl__pinned_get_wait(struct rnl__pinned *p, size_t bytes, void **bufp, uint6
 	return ret;
 }
 
-/* ---- its life ------------------------------------------------------------- */
+/* ---- create, destroy ------------------------------------------------------ */
 
 int rnl__pinned_create(struct rnl__pinned **pinnedp, struct rnl__device *device, uint64_t max,
 		       uint64_t preload)

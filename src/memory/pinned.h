@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pinned buffers: page-locked memory of the host, got and put at any moment.
+ * Pinned buffers: page-locked host memory, which any thread gets and puts at any time.
  *
  * DESIGN
- *	Buffers have the sizes of classes, four for each power of two.  The free buffers of
- *	a class are on sixteen stacks (Treiber's): a thread puts on its own stack, and gets
- *	from that one, or from the others if it is empty.
- *	A stack has nodes, not buffers.  A pop that was held up may look at a node that is gone, so
- *	nodes stay as long as the pool.  The header right before a buffer names its node, with a
- *	check: so a put finds the node at once, and notices a buffer that was overrun.  The node
- *	knows whether its buffer is out, so a second put is noticed, too.
- *	If the stacks are empty, a get takes the lock and grows the class: by an extent of
- *	free memory; by one of a new region; or by memory that other classes have and no
- *	thread uses.  For the last the other class's stacks are taken whole: the extents
- *	whose buffers are all there are given back, the other buffers put again.  A get
- *	that finds the stacks empty meanwhile comes to the lock, and looks again behind it.
+ *	Buffers have the sizes of classes, four classes per power of two.  Each class has sixteen
+ *	stacks (Treiber's) of free buffers.  A thread puts on its own stack; it gets from its own
+ *	stack, or from the others if its own is empty.
+ *	A stack has nodes, not buffers.  A delayed pop may read a node that is gone from the stack,
+ *	so nodes live as long as the pool.  The header right before a buffer has its node's id and a
+ *	check, so a put finds the node directly and detects an overrun buffer.  The node records
+ *	whether its buffer is in use, so a second put is detected, too.
+ *	If the stacks are empty, a get takes the lock and grows the class: by an extent of free
+ *	memory, by one of a new region, or by memory that other classes have and no thread uses.
+ *	For the last, it takes another class's stacks whole, frees the extents whose buffers are all
+ *	on them, and puts the other buffers back.  A concurrent get that finds the stacks empty
+ *	waits for the lock, then looks at them again.
  *
  *		get	put	holds	figures	destroy
  *	get	-	-	-	-	X
@@ -32,31 +32,31 @@
 struct rnl__device;
 struct rnl__pinned;
 
-/* Locks @max bytes at most, and @preload now.  0, -ENOMEM, -EIO. */
+/* Locks @preload bytes now, and at most @max in all.  Returns 0, -ENOMEM or -EIO. */
 int rnl__pinned_create(struct rnl__pinned **pinnedp, struct rnl__device *device, uint64_t max,
 		       uint64_t preload);
 
-/* Frees everything, also buffers that are out. */
+/* Frees everything, including buffers in use. */
 void rnl__pinned_destroy(struct rnl__pinned *p);
 
 /*
- * A buffer of @bytes, more than 0, aligned to 64; from 64 KiB on to a page.
- * 0, -ENOMEM by `max` or by the device, -EIO.
+ * Gets a buffer of @bytes, more than 0, aligned to 64 bytes; from 64 KiB on, to a page.  Returns 0,
+ * -ENOMEM (by `max` or by the device) or -EIO.
  */
 int rnl__pinned_get(struct rnl__pinned *p, size_t bytes, void **bufp);
 
-/* Waits until other threads put; -ENOMEM: that cannot help; -ETIMEDOUT. */
+/* Waits for other threads' puts.  Returns -ENOMEM only if a put cannot help, or -ETIMEDOUT. */
 int rnl__pinned_get_wait(struct rnl__pinned *p, size_t bytes, void **bufp, uint64_t deadline);
 
-/* 0; -EINVAL no such buffer, or it is not out, or was overrun: then nothing is done. */
+/* Returns 0, or -EINVAL, without effect: no such buffer, it is not in use, or was overrun. */
 int rnl__pinned_put(struct rnl__pinned *p, void *buf);
 
-/* Whether these bytes lie in one region of this; without a lock, in some nanoseconds. */
+/* Returns true if these bytes are in one region; takes no lock, and some nanoseconds. */
 bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem, size_t bytes);
 
 struct rnl__pinned_figures {
-	uint64_t locked;	/* bytes, of the device */
-	uint64_t used;		/* by the classes' sizes of buffers that are out */
+	uint64_t locked;	/* bytes that the device has locked */
+	uint64_t used;		/* bytes of buffers in use, by their classes' sizes */
 	uint64_t max;
 };
 

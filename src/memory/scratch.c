@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory for the job that runs; scratch.h has the design. */
+/* Device memory for the running job; scratch.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "sys/sizes.h"
 
 #define ALIGNMENT 256u
-#define BLOCK_UNIT (64u << 10)	/* blocks are multiples of it */
+#define BLOCK_UNIT (64u << 10)	/* blocks are multiples of this */
 
 void rnl__scratch_init(struct rnl__scratch *s, struct rnl__device *device, uint64_t keep)
 {
@@ -67,7 +67,7 @@ int rnl__scratch_get(struct rnl__scratch *s, size_t bytes, void **memp)
 	return ret;
 }
 
-/* Makes the block larger, for the next job that needs so much. */
+/* Enlarges the block for the next job that needs as much. */
 static void grow_block(struct rnl__scratch *s, size_t bytes)
 {
 	const size_t whole = rnl__round_up(bytes, BLOCK_UNIT);
@@ -75,7 +75,7 @@ static void grow_block(struct rnl__scratch *s, size_t bytes)
 
 	drop_block(s);
 	if (s->device->ops->alloc(s->device, RNL__SCRATCH, whole, &block)) {
-		/* Jobs get extra memory instead, and so large a block is not tried again. */
+		/* Jobs get extra memory instead; a block of this size is not tried again. */
 		s->keep = bytes - 1;
 		return;
 	}

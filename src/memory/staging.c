@@ -11,16 +11,16 @@
 #include "device/gather.h"
 #include "memory/staging.h"
 
-#define PIECE_MAX (1u << 20)	/* bytes; a CPU copies one in some 100 us */
-#define EVENT_MIN (256u << 10)	/* smaller pieces do not pay for an event */
-#define PIECES 1024	/* as many launches as a CUDA stream takes before it holds the caller */
+#define PIECE_MAX (1u << 20)	/* bytes; a CPU copies a piece in about 100 us */
+#define EVENT_MIN (256u << 10)	/* an event costs more than it saves for smaller pieces */
+#define PIECES 1024	/* as many launches as a CUDA stream takes before it blocks the caller */
 
 struct rnl__piece {
 	void *buf;
-	struct rnl__copy out;		/* from the buffer; width 0: the piece goes in */
+	struct rnl__copy out;		/* copy from the buffer; width 0: the piece goes in */
 	size_t bytes;
 	uint64_t seq;
-	struct rnl__event *event;	/* recorded behind the piece; NULL: none */
+	struct rnl__event *event;	/* recorded after the piece; NULL: none */
 };
 
 void rnl__staging_init(struct rnl__staging *s, struct rnl__device *device,
@@ -53,7 +53,7 @@ static void staging_copy_rows(const struct rnl__copy *c)
 		       (const char *)c->src + i * c->src_pitch, c->width);
 }
 
-/* Takes the oldest piece off, which the device has passed, or never will. */
+/* Removes the oldest piece, which the device has completed, or never will. */
 static void staging_pop(struct rnl__staging *s, bool copy_out)
 {
 	struct rnl__piece *piece = piece_at(s, 0);
@@ -83,7 +83,7 @@ void rnl__staging_forget(struct rnl__staging *s)
 		staging_pop(s, false);
 }
 
-/* Sleeps until an event is reached: 1, or the device's error. */
+/* Sleeps until an event is reached.  Returns 1 or the device's error. */
 static int await(struct rnl__staging *s, struct rnl__event *event)
 {
 	uint64_t nap_ns = 2000;
@@ -97,7 +97,7 @@ static int await(struct rnl__staging *s, struct rnl__event *event)
 	return ret;
 }
 
-/* Waits until the device has passed the first @nr pieces, and perhaps more, and empties them. */
+/* Waits until the device has completed at least the first @nr pieces, and empties those. */
 static int empty_first(struct rnl__staging *s, unsigned nr)
 {
 	unsigned last = nr - 1;
@@ -155,7 +155,7 @@ static int make_ring(struct rnl__staging *s)
 	return s->pieces && s->spare ? 0 : -ENOMEM;
 }
 
-/* Gets a buffer, and waits for older pieces if need be; -ENOMEM: no piece is under way. */
+/* Gets a buffer; waits for older pieces if necessary.  -ENOMEM: no piece is under way. */
 static int get_buffer(struct rnl__staging *s, size_t bytes, void **bufp)
 {
 	int ret;
@@ -172,7 +172,7 @@ static int get_buffer(struct rnl__staging *s, size_t bytes, void **bufp)
 	}
 }
 
-/* Records an event behind what was issued; NULL: none, a wait will be for the stream. */
+/* Records an event after the issued work.  NULL: without an event, a wait is for the stream. */
 static int staging_record(struct rnl__staging *s, struct rnl__event **eventp)
 {
 	struct rnl__event *event = s->nr_spare ? s->spare[--s->nr_spare] : NULL;
@@ -189,7 +189,7 @@ static int staging_record(struct rnl__staging *s, struct rnl__event **eventp)
 	return rnl__device_failed(s->device) ? ret : 0;
 }
 
-/* Adds a piece whose copy was issued to the ring. */
+/* Adds a piece, whose copy was issued, to the ring. */
 static int staging_push(struct rnl__staging *s, uint64_t seq, void *buf, size_t bytes,
 			const struct rnl__copy *out)
 {
@@ -209,9 +209,9 @@ static int staging_push(struct rnl__staging *s, uint64_t seq, void *buf, size_t 
 	return bytes < EVENT_MIN ? 0 : staging_record(s, &piece->event);
 }
 
-/* ---- which memory ---------------------------------------------------------- */
+/* ---- kinds of memory ------------------------------------------------------- */
 
-/* How many pieces have to be emptied before this memory is what stream order makes it. */
+/* Returns how many pieces must be emptied before this memory has its contents in stream order. */
 static unsigned pieces_before(struct rnl__staging *s, const void *mem, size_t bytes)
 {
 	unsigned nr = 0;
@@ -237,14 +237,14 @@ static enum rnl__memory staging_kind_of(struct rnl__staging *s, const void *mem)
 
 /* ---- copies -------------------------------------------------------------- */
 
-/* Whether these bytes are known to be the library's. */
+/* Returns true if these bytes are known to be memory of the library. */
 static bool ours(struct rnl__staging *s, const void *mem, size_t bytes)
 {
 	return rnl__device_has(s->device, mem, bytes) ||
 	       rnl__pinned_holds(s->pinned, mem, bytes);
 }
 
-/* A copy that the device makes alone. */
+/* Issues a copy that the device can do by itself. */
 static int copy_direct(struct rnl__staging *s, const struct rnl__copy *c)
 {
 	struct rnl__copy copy = *c;
@@ -254,7 +254,7 @@ static int copy_direct(struct rnl__staging *s, const struct rnl__copy *c)
 	return rnl__gather_copy(&copy);
 }
 
-/* The device copies pageable memory itself; the copy is over on return. */
+/* Lets the device copy pageable memory itself; the copy is complete on return. */
 static int copy_held(struct rnl__staging *s, const struct rnl__copy *c)
 {
 	int ret;
@@ -266,7 +266,7 @@ static int copy_held(struct rnl__staging *s, const struct rnl__copy *c)
 	return ret ? ret : s->device->ops->wait(RNL__NEVER);
 }
 
-/* Copies one piece, of rows that fit in a buffer. */
+/* Copies one piece, whose rows fit into a buffer. */
 static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c, bool in)
 {
 	const size_t bytes = c->width * c->rows;
@@ -279,7 +279,7 @@ static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c
 	rnl__figure_add(&s->staged, bytes);
 	if (ret)
 		return copy_held(s, c);
-	/* One side of each copy is the buffer, whose rows lie side by side. */
+	/* One side of each copy is the buffer, whose rows are contiguous. */
 	if (in) {
 		host.dst = buf;
 		device.src = buf;
@@ -298,7 +298,7 @@ static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c
 	return staging_push(s, seq, buf, bytes, in ? NULL : &host);
 }
 
-/* The part of a copy that begins at that row and column. */
+/* Returns the part of a copy that begins at that row and column. */
 static struct rnl__copy staging_part(const struct rnl__copy *c, size_t row, size_t column,
 				     size_t rows, size_t width)
 {
@@ -329,9 +329,9 @@ static int stage_all(struct rnl__staging *s, uint64_t seq, const struct rnl__cop
 	return ret;
 }
 
-/* ---- which copies -------------------------------------------------------- */
+/* ---- ways of copies ------------------------------------------------------ */
 
-/* Which way a copy goes: by the device alone, or through buffers. */
+/* How a copy is made: by the device (HELD: while the caller waits), or through buffers. */
 enum staging_way { DIRECT, HELD, IN, OUT };
 
 static enum staging_way way_of(struct rnl__staging *s, const struct rnl__copy *c)
@@ -340,8 +340,8 @@ static enum staging_way way_of(struct rnl__staging *s, const struct rnl__copy *c
 	enum rnl__memory dst, src;
 
 	/*
-	 * A question to the driver is slow, and CUDA itself knows the side that is not ours.  But a
-	 * copy of pageable memory that is noted would be made too late.
+	 * A query to the driver is slow, and CUDA itself checks the other side.  But a copy of
+	 * pageable memory that is noted would be made too late.
 	 */
 	if (s->device->info.cuda && !noted &&
 	    (rnl__pinned_holds(s->pinned, c->dst, 1) || rnl__pinned_holds(s->pinned, c->src, 1)))
@@ -362,7 +362,7 @@ bool rnl__staging_pageable(struct rnl__staging *s, const struct rnl__copy *c)
 	return way_of(s, c) != DIRECT;
 }
 
-/* Empties the pieces that have yet to write to that memory. */
+/* Empties the pieces that have not written to that memory yet. */
 static int await_pieces(struct rnl__staging *s, const void *mem, size_t bytes)
 {
 	const unsigned nr = s->nr_out ? pieces_before(s, mem, bytes) : 0;
@@ -375,7 +375,7 @@ int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__co
 	const enum staging_way way = way_of(s, c);
 	int ret = await_pieces(s, c->src, rnl__copy_extent(c->src_pitch, c));
 
-	/* On the way out, the ring's order is enough. */
+	/* For a copy out, the order of the ring is enough. */
 	if (!ret && way != OUT)
 		ret = await_pieces(s, c->dst, rnl__copy_extent(c->dst_pitch, c));
 	if (ret)
