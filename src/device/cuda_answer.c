@@ -20,7 +20,7 @@ static const char *advice(cudaError_t code)
 {
 	switch (code) {
 	case cudaErrorInitializationError:
-		return "; CUDA works in no child of a process that used it before fork(): call exec()";
+		return "; after fork(), CUDA works only if the parent never used it: call exec()";
 	case cudaErrorInsufficientDriver:
 		return "; no driver is installed, or it is older than the runtime";
 	default:

@@ -25,7 +25,7 @@ int rnl__cuda_errno(int code)
 
 const char *rnl__cuda_text(int code)
 {
-	return code == NO_DEVICE ? "no device" : code == NO_DRIVER ? "no driver" : "CUDA's cuda.h has it";
+	return code == NO_DEVICE ? "no device" : code == NO_DRIVER ? "no driver" : "see cuda.h";
 }
 
 bool rnl__cuda_wait_thread(int *code)

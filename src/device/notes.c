@@ -74,7 +74,7 @@ void rnl__notes_add(const struct rnl__noted *noted, const void *args)
 		n->list = list;
 	if (!list || (noted->kind == RNL__NOTED_LAUNCH &&
 		      !notes_keep_args(n, args, noted->launch.kernel->args_bytes))) {
-		rnl__notes_spoil("issues more than there is memory to note");
+		rnl__notes_spoil("issues more operations than there is memory to note");
 		return;
 	}
 	list[n->nr] = *noted;
