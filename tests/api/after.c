@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that come after a barrier: when they start, what they find, what cancels them. */
+/* Jobs after a barrier: when they start, their order on the device, and cancellation. */
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 #include <runnel/thread.h>
@@ -25,7 +25,7 @@ static int counted_fn(struct rnl_job *job)
 	return c->ret;
 }
 
-/* A job in the barrier @in and after the barrier @after; each may be NULL. */
+/* Initialises a job in the barrier @in that comes after the barrier @after; either may be NULL. */
 static void counted_of(struct counted *c, struct rnl_barrier *in, struct rnl_barrier *after)
 {
 	job_of(&c->job, counted_fn, NULL);
@@ -35,7 +35,7 @@ static void counted_of(struct counted *c, struct rnl_barrier *in, struct rnl_bar
 		must(rnl_job_set_after(&c->job, after));
 }
 
-/* ---- when it starts ------------------------------------------------------ */
+/* ---- start --------------------------------------------------------------- */
 
 TEST(a_job_starts_once_all_that_it_comes_after_are_issued)
 {
@@ -83,7 +83,7 @@ TEST(a_job_after_nothing_starts_at_once)
 	counted_of(&after, NULL, &barrier);
 	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 
-	/* Neither jobs that are done hold it, nor a job that was only added. */
+	/* Finished jobs, and a job that was added but not submitted, do not delay it. */
 	counted_of(&before, &barrier, NULL);
 	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 	must(rnl_submit(pool, &before.job));
@@ -133,17 +133,17 @@ TEST(rounds_of_a_barrier_each_release_what_came_after)
 			must(rnl_submit(pool, &after[i].job));
 		must(rnl_barrier_wait(&second, RNL_FOREVER));
 		ck_assert_int_eq(runs, 2 * round);
-		/* The second barrier came after the first, so the first is done or nearly so. */
+		/* The jobs of @second came after @first, so @first is done or almost done. */
 		must(rnl_barrier_wait(&first, RNL_FOREVER));
 	}
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what it finds: order on the device ---------------------------------- */
+/* ---- order on the device ------------------------------------------------- */
 
 struct copying {
 	struct rnl_job job;
-	unsigned char *to, *from;	/* from NULL: fills with 5 */
+	unsigned char *to, *from;	/* from NULL: fills with 5 instead */
 	size_t bytes;
 	struct gate *came;
 };
@@ -179,12 +179,12 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 
 	skip_unless_done_on_return();
 	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
-	/* The device itself copies from @from to @to. */
+	/* Page-locked memory: the device itself copies from @from to @to. */
 	must(rnl_memory_get(pool, RNL_PINNED, 2 * sizeof(*words), &mem, 0));
 	words = mem;
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
-	/* On the same worker and on another one; with a copy and without work. */
+	/* Bit 0: both jobs on one worker. Bit 1: the second job issues no work. */
 	for (int variant = 0; variant < 4; variant++) {
 		struct gate kernel = GATE_INIT, came = GATE_INIT;
 		int *word = &words[0], *copy = &words[1];
@@ -247,7 +247,7 @@ TEST(callbacks_do_not_hold_what_comes_after)
 		must(submit_by_key(pool, &before[i], keys[0]));
 	must(submit_by_key(pool, &after, keys[1]));
 	gate_await(&gate, 1);
-	/* It runs, and is told done when the callback has returned. */
+	/* @after runs now, but completes only after the callback has returned. */
 	gate_await(&came, 1);
 	gate_open(&came);
 	ck_assert_int_eq(rnl_job_wait(&after, 2 * MS), -ETIMEDOUT);
@@ -274,7 +274,7 @@ TEST(a_full_stream_does_not_hold_what_comes_after)
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
 	must(rnl_barrier_init(&barrier, pool));
-	/* First a job that is done at once, behind it jobs that fill the stream. */
+	/* On one worker: a job that completes immediately, then a job that fills the stream. */
 	job_of(&held, gated_fn, &plug);
 	must(submit_by_key(pool, &held, keys[0]));
 	gate_await(&plug, 1);
@@ -328,7 +328,7 @@ TEST(a_chain_of_barriers_hands_data_on)
 			if (i)
 				must(rnl_job_set_after(&jobs[i].job, &barriers[i - 1]));
 		}
-		/* All but the first are deferred. */
+		/* All jobs except the first are deferred. */
 		for (int i = 0; i < LINKS; i++)
 			must(submit_by_key(pool, &jobs[i].job, (uint64_t)i));
 		must(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER));
@@ -361,7 +361,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 		ck_assert_int_eq(i % 2 ? submit_by_key(pool, &links[i].job, (uint64_t)i) :
 					 rnl_submit(pool, &links[i].job), 0);
 	}
-	/* A job of the first barrier that succeeds does not help. */
+	/* A successful job of the first barrier does not change the outcome. */
 	counted_of(&beside, &barriers[0], NULL);
 	must(rnl_submit(pool, &beside.job));
 	gate_open(&gate);
@@ -373,7 +373,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 	}
 	ck_assert_int_eq(runs, 1);
 
-	/* A job that is submitted later is cancelled as well. After a new init it is not. */
+	/* A job submitted later is cancelled, too, until the barrier is initialised again. */
 	counted_of(&late, NULL, &barriers[0]);
 	ck_assert_int_eq(submit_and_wait(pool, &late.job), -ECANCELED);
 	ck_assert_int_eq(runs, 1);
@@ -386,7 +386,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- keyed --------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
 {
@@ -407,7 +407,7 @@ TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
 		must(rnl_job_set_after(&jobs[i], &barrier));
 	}
 	for (int round = 0; round < rounds; round++) {
-		/* Some are submitted before the release, some during it, some after. */
+		/* Submits before the barrier's release, during it and after it. */
 		must(rnl_submit(pool, &before.job));
 		for (int i = 0; i < NR; i++)
 			must(submit_by_key(pool, &jobs[i], (uint64_t)i));
@@ -426,7 +426,7 @@ TEST(a_keyed_job_that_waits_for_a_barrier_holds_no_other_of_its_key)
 	struct gate gate = GATE_INIT;
 	struct counted before = { .gate = &gate }, waits = { 0 }, next = { 0 };
 
-	/* It takes its place when the barrier's last job is issued. */
+	/* A keyed job gets its place in the queue when the barrier's last job is issued. */
 	must(rnl_barrier_init(&barrier, pool));
 	counted_of(&before, &barrier, NULL);
 	must(submit_by_key(pool, &before.job, held));

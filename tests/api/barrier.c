@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Barriers that a host waits on: what they count, their rounds, results and memory. */
+/* Waits for barriers on the host: counts, rounds, results and memory. */
 #include <runnel/memory.h>
 
 #include "pool.h"
@@ -13,7 +13,7 @@ TEST(an_empty_barrier_holds_nobody)
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_wait(&barrier, 0));
 	ck_assert_int_eq(result_of_barrier(&barrier), 0);
-	/* An added job counts from its submit on. */
+	/* The barrier counts an added job only from its submit on. */
 	job_in(&barrier, &job, noop_fn, NULL);
 	must(rnl_barrier_wait(&barrier, 0));
 	rnl_pool_destroy(pool);
@@ -36,7 +36,7 @@ TEST(a_barrier_waits_for_each_of_its_jobs)
 			job_in(&barrier, &jobs[i], gated_fn, &gates[i]);
 			must(submit_by_key(pool, &jobs[i], i));
 		}
-		/* Any job may end last; the barrier waits for it. */
+		/* The barrier waits for the last job, whichever job that is. */
 		for (unsigned i = 0; i < nr; i++) {
 			ck_assert_int_eq(rnl_barrier_wait(&barrier, i % 2 ? MS : 0), -ETIMEDOUT);
 			gate_open(&gates[i]);
@@ -79,8 +79,8 @@ TEST(other_jobs_do_not_hold_a_barrier)
 }
 
 /*
- * A worker completes several jobs at once. It must tell the barrier before it goes on to other
- * jobs.
+ * A worker completes several jobs together. It must notify the barrier before it starts another
+ * job.
  */
 TEST(a_barrier_is_told_before_its_worker_does_something_else)
 {
@@ -305,7 +305,7 @@ TEST(a_refused_submit_leaves_no_count_behind)
 	must(rnl_barrier_init(&busy, pool));
 	submit_in(pool, &busy, &held, gated_fn, &gate);
 	gate_await(&gate, 1);
-	/* Deferred jobs are counted apart, but refused while the queue is full. */
+	/* Deferred jobs have a limit of their own, but a full queue refuses them, too. */
 	job_of(&deferred, noop_fn, NULL);
 	must(rnl_job_set_after(&deferred, &busy));
 	must(rnl_submit(pool, &deferred));

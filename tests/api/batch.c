@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests of every size go in, together or alone; a slow producer holds up no other. */
+/* Batchers: sizes of requests, size of batches, slow producers and back-pressure. */
 #include <runnel/batch.h>
 
 #include "batch.h"
@@ -8,7 +8,7 @@
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* Aligned to the power of two that divides @bytes, at most 64. */
+/* Checks that @at is aligned to the power of two that divides @bytes, at most 64. */
 static void is_aligned(const void *at, size_t bytes)
 {
 	const size_t unit = bytes & -bytes;
@@ -56,7 +56,7 @@ TEST(requests_of_every_size_come_out_right)
 					   sizes[i / COUNT(largest)][1]);
 
 		kind.attr.max_batch = largest[i % COUNT(largest)];
-		/* So that all fit. */
+		/* The slabs have space for all requests. */
 		kind.attr.nr_slabs = 32;
 		kind.attr.slab_bytes = kind.attr.in_bytes * (NR / 30 + 1);
 		send_and_receive(pool, &kind, NR);
@@ -82,7 +82,7 @@ TEST(requests_may_be_of_any_size_up_to_one)
 		send_and_receive(pool, &kind, NR);
 		kind.attr.flags |= RNL_BATCHER_ALWAYS_COPY;
 		send_and_receive(pool, &kind, NR);
-		/* A slab with room for one large request or for some small ones. */
+		/* A slab has space for one large request or several small ones. */
 		kind.attr.slab_bytes = sizes[i][0];
 		kind.attr.nr_slabs = 32;
 		send_and_receive(pool, &kind, 32);
@@ -127,7 +127,7 @@ TEST(slabs_are_used_again_and_again)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- together, or alone -------------------------------------------------- */
+/* ---- size of batches ----------------------------------------------------- */
 
 TEST(a_lone_request_goes_at_once)
 {
@@ -148,7 +148,7 @@ TEST(a_lone_request_goes_at_once)
 	rnl_pool_destroy(pool);
 }
 
-/* Commits @nr requests while the only worker is held, then lets it go on. */
+/* Commits @nr requests while the only worker is held. Returns the figures after all are done. */
 static struct rnl_batcher_stats commit_while_busy(struct kind *kind, unsigned nr)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -217,7 +217,7 @@ TEST(no_more_batches_are_under_way_than_may_be)
 	gate_open(&gate);
 	for (unsigned i = 0; i < COUNT(requests); i++)
 		receive(&requests[i], i, 64);
-	/* Two batches of one request; the first that ended took all others. */
+	/* Two batches had one request each. When one ended, a third batch took the rest. */
 	ck_assert_uint_eq(counts_of(batcher).batches, 3);
 	ck_assert_uint_eq(counts_of(batcher).largest, 18);
 	rnl_batcher_destroy(batcher);
@@ -249,7 +249,7 @@ TEST(nobody_waits_for_a_slow_producer)
 	}
 	for (unsigned i = 0; i < COUNT(slow); i++)
 		receive(&slow[i], 100 + i, 64);
-	/* On a busy machine more are late. */
+	/* On a busy machine, more requests miss their batch. */
 	ck_assert_uint_ge(counts_of(batcher).late, COUNT(slow));
 	ck_assert_uint_eq(counts_of(batcher).requests, COUNT(slow) + COUNT(requests));
 	rnl_batcher_destroy(batcher);
@@ -272,7 +272,7 @@ TEST(late_ones_of_several_slabs_go_in_batches_of_their_slab)
 		request_of(&late[i], NULL);
 		reserve(batcher, &late[i], 64);
 	}
-	/* A worker takes this request, so the late ones are passed over. */
+	/* A worker takes this request; its batch skips the requests that are not committed. */
 	request_of(&request, NULL);
 	send(batcher, &request, 64, 1);
 	receive(&request, 1, 64);
@@ -313,7 +313,7 @@ TEST(a_dead_producer_costs_one_slab)
 		}
 	}
 	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 3);
-	/* One is committed after all. */
+	/* One of the two requests is committed after all. */
 	request_fill(&dead[0], 7);
 	must(rnl_request_commit(&dead[0]));
 	receive(&dead[0], 7, 64);
@@ -339,7 +339,7 @@ TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
 		ck_assert_int_eq(rnl_batcher_reserve(batcher, &request, 64, patience_ns()), 0);
 		request_fill(&request, i);
 		ck_assert_int_eq(rnl_request_commit(&request), 0);
-		/* A worker takes this request, so the slow one before it is passed over. */
+		/* A worker takes this request; its batch skips the slow one before it. */
 		receive(&request, i, 64);
 		ck_assert_int_eq(rnl_request_release(&slow), 0);
 	}
@@ -351,7 +351,7 @@ TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
 
 #define FULL 8
 
-/* A batcher of two slabs. All slots are reserved. */
+/* Creates a batcher with two slabs, and reserves every slot. */
 static struct rnl_batcher *full_batcher(struct rnl_pool *pool, struct kind *kind,
 					struct rnl_request *requests)
 {
@@ -389,7 +389,7 @@ TEST(without_room_a_reservation_is_refused)
 	send_full(requests);
 	for (unsigned i = 0; i < FULL; i++)
 		ck_assert_int_eq(result_of(&requests[i].job), 0);
-	/* A done request is not released. */
+	/* A completed request holds its output until it is released. */
 	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64, 0), -EAGAIN);
 	ck_assert_uint_ge(counts_of(batcher).refused, 4);
 	for (unsigned i = 0; i < FULL / 2; i++)
@@ -455,7 +455,7 @@ TEST(who_waits_for_room_gets_what_is_cancelled)
 	request_of(&r.request, NULL);
 	call_start(&call, reserve_waiting, &r);
 	ck_waits(call.tid);
-	/* The worker is held, so no request is passed over. */
+	/* The worker is held, so no batch skips a request. */
 	hold_workers(pool, &gate, &job, 1);
 	for (unsigned i = 0; i < FULL; i++)
 		must(rnl_request_release(&requests[i]));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Batchers and pools that end with requests under way: committed requests are done. */
+/* Batchers and pools that end with requests under way: committed requests complete. */
 #include <runnel/batch.h>
 
 #include "batch.h"
@@ -34,7 +34,7 @@ TEST(destroy_does_not_wait_for_what_is_not)
 		reserve(all.batcher, &all.requests[i], ALL_BYTES);
 	must(rnl_request_commit(&all.requests[NR_ALL / 2]));
 	all_end(&all);
-	/* Reserved requests can be initialised again. */
+	/* A request that was only reserved can be initialised again. */
 	request_of(&all.requests[0], NULL);
 }
 
@@ -86,7 +86,7 @@ TEST(a_pool_that_is_closed_finishes_what_is_committed)
 	all_end(&all);
 }
 
-/* Destroys a batcher on a worker, and checks what other calls return there. */
+/* Destroys a batcher on a worker, and checks the results of other calls there. */
 static void destroy_on_done(struct rnl_job *job)
 {
 	struct rnl_request *request = rnl_container_of(job, struct rnl_request, job);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests end as jobs do, once, by every means that jobs have. */
+/* Completion of requests: once, by each means that jobs have. */
 #include <runnel/batch.h>
 
 #include "batch.h"
 #include "cq.h"
 
-/* ---- every way of completion ----------------------------------------------- */
+/* ---- completion ------------------------------------------------------------ */
 
 TEST(a_request_is_done_when_its_output_is_there)
 {
@@ -76,7 +76,7 @@ TEST(a_callback_may_send_the_request_again)
 	for (unsigned i = 0; i < NR_ALL; i++)
 		must(rnl_job_set_on_done(&all.requests[i].job, again));
 	send_all(&all);
-	/* Requests that are under way then end, too. */
+	/* At the limit, NR_ALL requests are under way; these complete, too. */
 	ck_eventually(all.nr_called == ROUNDS * NR_ALL + NR_ALL || all.nr_wrong);
 	ck_assert_uint_eq(all.nr_wrong, 0);
 	all_end(&all);

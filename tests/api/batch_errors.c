@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors of a batcher's function, of its kernel, of the device; and misuse. */
+/* Errors of a batcher's function, of its kernel and of the device, and misuse. */
 #include <runnel/batch.h>
 
 #include "batch.h"
@@ -29,7 +29,7 @@ TEST(an_error_of_the_function_is_every_requests)
 		must(rnl_request_release(&all.requests[i]));
 	}
 	ck_assert_uint_eq(counts_of(all.batcher).failed, NR_ALL);
-	/* Later requests are right. */
+	/* Later requests succeed. */
 	all.kind.error = 0;
 	must(rnl_barrier_init(&barrier, all.pool));
 	send_all(&all);
@@ -131,7 +131,7 @@ TEST(a_device_that_fails_fails_all_that_is_committed)
 		ck_assert_int_eq(result_of(&all.requests[i].job), -EIO);
 		must(rnl_request_release(&all.requests[i]));
 	}
-	/* A worker learned of the failure. */
+	/* A worker has noticed the failure. */
 	ck_assert_int_eq(rnl_request_commit(&all.requests[0]), -EIO);
 	must(rnl_request_release(&all.requests[0]));
 	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &all.requests[0], ALL_BYTES, 0), -EIO);
@@ -180,7 +180,7 @@ TEST(who_waits_for_room_is_told_of_a_device_that_fails)
 	all_end(&all);
 }
 
-/* ---- wrong use ------------------------------------------------------------- */
+/* ---- misuse ---------------------------------------------------------------- */
 
 TEST(wrong_use_of_a_request_is_named)
 {
@@ -208,7 +208,7 @@ TEST(wrong_use_of_a_request_is_named)
 	reserve(all.batcher, request, ALL_BYTES);
 	request_fill(request, 3);
 	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES, 0), -EBUSY);
-	/* Calls for jobs only. */
+	/* Settings that are for jobs only. */
 	must(rnl_job_set_after(&request->job, &barrier));
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
 	must(rnl_job_set_after(&request->job, NULL));
@@ -249,7 +249,7 @@ TEST(committed_twice_or_released_too_early_is_named)
 	ck_assert_int_eq(rnl_submit(all.pool, &request->job), -EBUSY);
 	gate_open(&gate);
 	receive(request, 1, ALL_BYTES);
-	/* A request is not a job. */
+	/* A request's job cannot be submitted. */
 	ck_assert_int_eq(rnl_submit(all.pool, &request->job), -EINVAL);
 	all_end(&all);
 }

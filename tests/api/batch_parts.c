@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A batcher over several devices: a request that one device's part cannot take goes to another. */
+/* A batcher over several devices: if one device's part has no space, a request goes to another. */
 #include <stdlib.h>
 
 #include <runnel/batch.h>
@@ -8,7 +8,7 @@
 #include "places.h"
 
 #define BYTES 64u
-#define SLOTS 4u		/* of each part's one slab */
+#define SLOTS 4u		/* in the only slab of each part */
 
 static struct rnl_batcher *batcher_of_parts(struct rnl_pool *pool, struct kind *kind)
 {
@@ -18,7 +18,7 @@ static struct rnl_batcher *batcher_of_parts(struct rnl_pool *pool, struct kind *
 	return batcher_of(pool, kind);
 }
 
-/* Whether both are in the same slab: those of two slabs are far apart. */
+/* Returns true if both are in one slab: slots of different slabs are far apart. */
 static bool same_slab(const struct rnl_request *a, const struct rnl_request *b)
 {
 	const ptrdiff_t apart = (const char *)a->in - (const char *)b->in;
@@ -26,7 +26,7 @@ static bool same_slab(const struct rnl_request *a, const struct rnl_request *b)
 	return labs((long)apart) < (long)(SLOTS * BYTES);
 }
 
-/* A full part hides no space in the other, whoever asks, and whoever waits. */
+/* A full part does not hide the space in the other part, with a wait or without. */
 TEST(space_in_any_part_is_found, .timeout_s = 120)
 {
 	struct rnl_pool *pool = pool_over_of(2, 1);
@@ -43,7 +43,7 @@ TEST(space_in_any_part_is_found, .timeout_s = 120)
 	request_of(&more, NULL);
 	ck_assert_int_eq(rnl_batcher_reserve(batcher, &more, BYTES, 0), -EAGAIN);
 	ck_assert_uint_eq(counts_of(batcher).refused, 1);
-	/* The same slab each time, while the thread's own part changes. */
+	/* Each round frees and refills one slab, while the thread's own part changes. */
 	for (unsigned round = 0; round < 8; round++) {
 		unsigned nr = 0;
 
@@ -70,7 +70,7 @@ static int held_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* Both devices are busy: the second request goes where the first one does not wait already. */
+/* Both devices are busy: the second request goes to the device where the first does not wait. */
 TEST(requests_that_would_wait_go_to_different_devices, .loops = 2, .timeout_s = 120)
 {
 	struct rnl_pool *pool = pool_over_of(2, 1);
@@ -111,7 +111,7 @@ TEST(requests_that_would_wait_go_to_different_devices, .loops = 2, .timeout_s = 
 	rnl_pool_destroy(pool);
 }
 
-/* ---- the end ---------------------------------------------------------------- */
+/* ---- destroy ---------------------------------------------------------------- */
 
 #define CHAIN 4096u
 
@@ -121,7 +121,7 @@ static struct {
 	_Atomic unsigned committed, done;
 } chain;
 
-/* Each request's callback sends the next one, until that is refused. */
+/* Sends the next request from the callback of the one before, until one is refused. */
 static void send_next(struct rnl_job *job)
 {
 	const unsigned next = job ? (unsigned)(uintptr_t)job->user + 1 : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a batcher refuses has an errno and a line; a request is no job for a pool. */
+/* Refused calls on batchers return an errno and log one line; a request cannot be submitted. */
 #include <runnel/batch.h>
 #include <runnel/more.h>
 #include <runnel/replay.h>
@@ -21,7 +21,7 @@ static void hear(void *arg, enum rnl_log_level level, const char *msg)
 	heard.nr++;
 }
 
-/* One call is refused, with one line that has this text. */
+/* Checks that the call returns @error, and logs one line that contains @text. */
 #define REFUSED(call, error, text) \
 	do { \
 		heard.nr = 0; \
@@ -97,7 +97,7 @@ TEST(other_calls_on_requests_say_why, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- a request, and what is for jobs ------------------------------------------ */
+/* ---- requests, and calls for jobs --------------------------------------------- */
 
 TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 {
@@ -126,7 +126,7 @@ TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 	ck_assert_int_eq(rnl_submit_many(pool, both, 2), 1);
 	ck_assert_int_eq(result_of(&job), 0);
 	REFUSED(rnl_job_set_then(&job, &request.job), -EINVAL, "of a batcher's request");
-	/* It is as it was. */
+	/* The refused calls did not change the request. */
 	request_fill(&request, 1);
 	must(rnl_request_commit(&request));
 	receive(&request, 1, BYTES);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Producers that hold done requests until their turn comes find space as long as there is any. */
+/* Producers that keep completed requests in a ring find space as long as there is any. */
 #include <runnel/batch.h>
 
 #include "batch.h"
@@ -13,15 +13,15 @@
 #define PRODUCERS 8u
 #define RING 512u
 #define TURNS 12u
-#define RING_SLABS 10u		/* of RING slots: two more than all rings hold */
+#define RING_SLABS 10u		/* of RING slots each: two more than the rings fill */
 
 struct ring {
 	struct rnl_batcher *batcher;
-	uint64_t first;			/* the number of its first request */
+	uint64_t first;			/* number of the ring's first request */
 	struct rnl_request requests[RING];
 };
 
-/* Each request is taken back when its place in the ring is needed, and not before. */
+/* Sends requests through a ring; releases each one only when its place in the ring is needed. */
 static int go_round(void *arg)
 {
 	struct ring *ring = arg;
@@ -93,9 +93,9 @@ TEST(nor_do_they_if_all_batches_are_copied, .timeout_s = 300)
 	all_go_round(pool, RNL_BATCHER_ALWAYS_COPY);
 }
 
-/* ---- a few that are held ------------------------------------------------------ */
+/* ---- held requests ------------------------------------------------------------ */
 
-#define SLOTS 16u		/* of a slab */
+#define SLOTS 16u		/* in a slab */
 #define SLABS 4u		/* over all devices */
 #define ALL (SLOTS * SLABS)
 
@@ -104,7 +104,7 @@ static struct rnl_batcher *batcher_of_slabs(struct rnl_pool *pool, struct kind *
 {
 	*kind = kind_of(flags, BYTES, BYTES);
 	kind->attr.slab_bytes = SLOTS * BYTES;
-	/* A slab has outputs for four of the largest batches, if requests differ in size. */
+	/* With RNL_BATCHER_VARIABLE, a slab has outputs for four of the largest batches. */
 	kind->attr.max_batch = flags & RNL_BATCHER_VARIABLE ? SLOTS / 4 : SLOTS;
 	kind->attr.nr_slabs = kind->attr.max_slabs = SLABS;
 	return batcher_of(pool, kind);
@@ -115,7 +115,7 @@ static size_t size_of(const struct kind *kind, uint64_t seed)
 	return kind->attr.flags & RNL_BATCHER_VARIABLE ? 1 + seed * 7919 % BYTES : BYTES;
 }
 
-/* Sends the requests that hold no memory, which is all that the others leave. */
+/* Sends and checks all requests that hold no output, which takes all the space that is left. */
 static void send_the_rest(struct rnl_batcher *batcher, const struct kind *kind,
 			  struct rnl_request *all, uint64_t *seeds, uint64_t *seed)
 {
@@ -149,7 +149,7 @@ static void hold_at_random(struct rnl_pool *pool, uint32_t flags)
 	for (unsigned i = 0; i < ALL; i++)
 		request_of(&all[i], NULL);
 	for (unsigned round = 0; round < 200; round++) {
-		/* From one that is released to one that is held. */
+		/* The odds of a release, in 64ths: from 1 to 63. */
 		const unsigned odds = 1 + round % 63;
 
 		send_the_rest(batcher, &kind, all, seeds, &seed);
@@ -182,7 +182,7 @@ TEST(what_is_given_back_on_either_device_is_used_again, .timeout_s = 120)
 	hold_at_random(pool, 0);
 }
 
-/* The requests for which @held is true are never released. */
+/* Sends requests for some rounds. Those for which @held returns true are never released. */
 static void hold_some(bool (*held)(unsigned i))
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -225,7 +225,7 @@ TEST(a_done_request_holds_its_own_memory_alone, .timeout_s = 60)
 	hold_some(all_but_one);
 }
 
-/* So one slot after the other is given out, and no slab is used up by one of them. */
+/* Each released output allows one reservation, and a reservation does not use up a slab. */
 TEST(slots_are_reserved_one_by_one_as_outputs_are_released, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -272,7 +272,7 @@ static int wait_for_space(void *arg)
 	return rnl_batcher_reserve(w->batcher, &w->request, BYTES, RNL_FOREVER);
 }
 
-/* All requests are done, so only a release can wake. */
+/* All requests have completed, so only a release can wake a waiter. */
 TEST(each_release_wakes_a_thread_that_waits, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(1);

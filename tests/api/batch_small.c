@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A small batch goes to its function where it lies, a larger one by copies: both come out right. */
+/* A small batch is processed in place, a larger one is copied: both give the correct output. */
 #include <runnel/batch.h>
 
 #include "batch.h"
 
-#define SMALL 65536u		/* bytes of the inputs, and of the outputs, of a small batch */
+#define SMALL 65536u		/* most bytes of a small batch's inputs, and of its outputs */
 
-/* What the function was told of its last batch. */
+/* The addresses of the function's last batch. */
 struct seen {
 	struct kind kind;
 	const void *in;
@@ -22,7 +22,7 @@ static int note(const struct rnl_batch *batch)
 	return kind_fn(batch);
 }
 
-/* @slots: of a slab; 0: as many as it has by default. */
+/* @slots: slots in a slab; 0: the default. */
 static struct rnl_batcher *batcher_with_slabs(struct rnl_pool *pool, struct seen *seen,
 					      uint32_t flags, size_t in_bytes, size_t out_bytes,
 					      unsigned slots)
@@ -43,7 +43,7 @@ static struct rnl_batcher *batcher_with(struct rnl_pool *pool, struct seen *seen
 	return batcher_with_slabs(pool, seen, flags, in_bytes, out_bytes, 0);
 }
 
-/* Sends one request; whether nothing was copied. What is aligned the function got where it lies. */
+/* Sends one request. Returns true if nothing was copied: aligned memory is then used in place. */
 static bool lies_in_place(struct rnl_batcher *batcher, const struct seen *seen, size_t bytes)
 {
 	const uint64_t copies = counts_of(batcher).copies;
@@ -130,7 +130,7 @@ TEST(small_and_large_requests_share_a_batcher)
 	rnl_pool_destroy(pool);
 }
 
-/* Small batches beside large ones, several under way, with holes and without. */
+/* Small and large batches, several under way at a time, with holes and without. */
 TEST(batches_of_any_size_come_out_right)
 {
 	enum { NR = 200 };
@@ -168,9 +168,9 @@ TEST(batches_of_any_size_come_out_right)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- how many, and where ---------------------------------------------------- */
+/* ---- size and placement ----------------------------------------------------- */
 
-/* Commits the requests that @takes has a '1' for, of 4 KB, as one batch.  Return: copies. */
+/* Commits the 4 KB requests with a '1' in @takes as one batch. Returns the number of copies. */
 static uint64_t copies_of(struct seen *seen, uint32_t flags, const char *takes)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -253,7 +253,7 @@ TEST(a_flag_keeps_the_copies)
 
 /* ---- status ------------------------------------------------------------------ */
 
-/* Leaves the status alone, or fills it, and the output, with ones. */
+/* Fills the output with ones, and if kind->error is set, the status, too. */
 static int fill_or_not(const struct rnl_batch *batch)
 {
 	const struct kind *kind = batch->arg;
@@ -264,7 +264,7 @@ static int fill_or_not(const struct rnl_batch *batch)
 
 TEST(status_is_0_at_first_in_memory_that_was_used)
 {
-	enum { BYTES = 20 };	/* the status begins behind a gap */
+	enum { BYTES = 20 };	/* there is a gap before the status */
 	struct rnl_pool *pool = pool_of(1);
 
 	for (uint32_t copy = 0; copy <= RNL_BATCHER_ALWAYS_COPY; copy += RNL_BATCHER_ALWAYS_COPY) {
@@ -292,7 +292,7 @@ TEST(status_is_0_at_first_in_memory_that_was_used)
 
 static struct gate writing = GATE_INIT;
 
-/* Gives the device something to write later, and fails. */
+/* Launches a kernel that writes later, and fails. */
 static int write_and_fail(const struct rnl_batch *batch)
 {
 	const int ret = launch_store(&writing, batch->out, 1);

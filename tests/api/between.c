@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between two devices, by content. tests/cuda/between.cu has more, for machines with two
- * GPUs.
+ * Contents after copies between two devices. tests/cuda/between.cu has more tests, for machines
+ * with two GPUs.
  */
 #include <dlfcn.h>
 
@@ -17,7 +17,7 @@ struct side {
 	unsigned char *mem, *pinned;
 };
 
-/* A pool on a device of two; false: there are not two. */
+/* Creates a pool on @device. Returns false if there is no such device. */
 static bool side_init(struct side *s, const char *device, uint32_t stream)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -56,7 +56,7 @@ static int move(struct rnl_pool *pool, void *dst, const void *src, size_t pitch)
 	return submit_and_wait(pool, &m.job);
 }
 
-/* From one side to the other, by a worker of @by. */
+/* Copies from one side to the other by a worker of @by, and checks the bytes. */
 static void from_to(struct side *from, struct side *to, struct side *by, size_t pitch)
 {
 	for (unsigned i = 0; i < BYTES; i++) {

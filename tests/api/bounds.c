@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bounds of time in runnel.h. On the simulated machine they hold to the nanosecond; a real one may
- * have other work, so there a test only sees that what is promised comes.
+ * The time bounds of runnel.h. On the simulated machine, they are checked to the nanosecond. A real
+ * machine may have other work, so there a test only checks that the event happens.
  */
 #include "pool.h"
 
@@ -37,7 +37,7 @@ static void note_time(struct rnl_job *job)
 	*(_Atomic int64_t *)job->user = rnl_clock();
 }
 
-/* When the job's callback ran; its waiters may go on before. */
+/* Returns the time of the job's callback, which may run after a wait for the job has returned. */
 static int64_t time_of(_Atomic int64_t *noted)
 {
 	ck_eventually(*noted);
@@ -129,7 +129,7 @@ TEST(each_of_many_delayed_jobs_starts_within_a_millisecond_of_its_time, .timeout
 {
 	const int nr = sim_begin ? 100000 : 1000;
 	struct timed { struct rnl_job job; _Atomic int64_t began; int64_t at; } *all;
-	/* Workers that do not spin: each thread that has something to do has a CPU then. */
+	/* Workers do not spin: this leaves the CPUs to threads that have work. */
 	struct rnl_pool *pool = pool_of(2, .spin_us = -1);
 	int last = 0;
 	int64_t begin;
@@ -138,7 +138,7 @@ TEST(each_of_many_delayed_jobs_starts_within_a_millisecond_of_its_time, .timeout
 	ck_assert_ptr_nonnull(all);
 	begin = rnl_clock() + 1000 * MS;
 	for (int i = 0; i < nr; i++) {
-		/* In no order. */
+		/* The times are not in order. */
 		all[i].at = begin + (int64_t)i * 7919 % nr * MS / 20;
 		job_of(&all[i].job, note_start_fn, (void *)&all[i].began);
 		must(submit_at(pool, &all[i].job, all[i].at));
@@ -147,7 +147,7 @@ TEST(each_of_many_delayed_jobs_starts_within_a_millisecond_of_its_time, .timeout
 	}
 	if (sim_begin)
 		ck_assert_int_lt(rnl_clock(), begin);
-	/* We sleep meanwhile. */
+	/* This thread sleeps until the last job is done. */
 	ck_assert_int_eq(result_of(&all[last].job), 0);
 	for (int i = 0; i < nr; i++) {
 		ck_assert_int_eq(result_of(&all[i].job), 0);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Callbacks: once for each run of a job, on a worker, after the device; and what they may do. */
+/* Callbacks: when, where and how often they run, the waits for them, and what they may do. */
 #include <runnel/memory.h>
 
 #include "asks.h"
 #include "host_kernel.h"
 #include "pool.h"
 
-/* A job that notes what its callback saw. */
+/* A job that stores the state that its callback saw. */
 struct called {
 	struct rnl_job job;
 	_Atomic int calls;
 	int result, test, worker;	/* as seen by the callback */
-	int ret;			/* of the function */
-	struct gate *in_call;		/* NULL: none */
+	int ret;			/* the function's result */
+	struct gate *in_call;		/* gate of the callback; NULL: none */
 };
 
 static int ret_fn(struct rnl_job *job)
@@ -158,7 +158,7 @@ TEST(a_callback_is_called_after_the_device_has_passed_the_job)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what counts it ------------------------------------------------------ */
+/* ---- waits --------------------------------------------------------------- */
 
 TEST(barriers_and_drains_count_a_job_until_its_callback_has_returned)
 {
@@ -173,7 +173,7 @@ TEST(barriers_and_drains_count_a_job_until_its_callback_has_returned)
 	must(rnl_barrier_add(&barrier, &called.job));
 	must(rnl_submit(pool, &called.job));
 	gate_await(&in_call, 1);
-	/* A waiter for the job goes on. */
+	/* A wait for the job itself returns before the callback does. */
 	ck_assert_int_eq(result_of(&called.job), 3);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 10 * MS), -ETIMEDOUT);
@@ -204,7 +204,7 @@ TEST(a_barrier_wait_returns_after_every_callback)
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 		for (int i = 0; i < NR; i++)
 			check_called(&called[i], 1, i);
-		/* The memory is the caller's again: sanitizers would report an access. */
+		/* The memory is the caller's again: a sanitizer would report an access. */
 		memset(called, 0xa5, NR * sizeof(*called));
 	}
 	rnl_pool_destroy(pool);
@@ -229,12 +229,12 @@ TEST(destroying_a_pool_waits_for_callbacks)
 	free(called);
 }
 
-/* ---- what it may do ------------------------------------------------------ */
+/* ---- calls in a callback ------------------------------------------------- */
 
 struct chain {
 	struct rnl_job job;
 	struct rnl_pool *pool;
-	int runs, left, error;		/* plain: one after the other */
+	int runs, left, error;		/* not atomic: the runs are sequential */
 };
 
 static int chain_fn(struct rnl_job *job)
@@ -252,7 +252,7 @@ static void submit_again(struct rnl_job *job)
 	if (!--c->left)
 		return;
 	ret = c->left % 2 ? rnl_submit(c->pool, job) : submit_by_key(c->pool, job, 1);
-	if (ret)		/* else the memory is the next run's */
+	if (ret)		/* otherwise the memory belongs to the next run */
 		c->error = ret;
 }
 
@@ -267,7 +267,7 @@ TEST(a_callback_submits_its_job_again_ten_thousand_times)
 		struct rnl_barrier barrier;
 
 		/*
-		 * A chain in a barrier: a callback adds its next run before its last one counts
+		 * In a barrier: the callback adds the next run before the barrier counts this one
 		 * as done.
 		 */
 		must(rnl_barrier_init(&barrier, pool));
@@ -329,7 +329,7 @@ struct nosy {
 	struct rnl_job job, running, done, fresh;
 	struct rnl_barrier held, idle;
 	struct rnl_pool *pool;
-	int line;		/* the line that failed */
+	int line;		/* line of the check that failed */
 	_Atomic int calls;
 };
 
@@ -364,7 +364,7 @@ TEST(a_callback_does_not_wait_for_its_own_pool)
 	struct nosy nosy = { .line = 0 };
 	struct rnl_job queued;
 
-	/* The pool is full during the callback, as the only worker is in it. */
+	/* The only worker runs the callback, so the pool stays full meanwhile. */
 	skip_unless_done_on_return();
 	nosy.pool = pool_of(1, .max_queued = 1);
 	must(rnl_barrier_init(&nosy.held, nosy.pool));
@@ -406,7 +406,7 @@ TEST(what_a_callback_issues_is_on_the_stream_before_the_next_job)
 	must(rnl_submit(pool, &job));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq((int)(intptr_t)job.user, 0);
-	/* The callback's work belongs to no job; the stream does it in order. */
+	/* The callback's work belongs to no job, but the stream executes it in order. */
 	submit_job(pool, &stored.job, stored_fn, NULL);
 	ck_assert_int_eq(result_of(&stored.job), 0);
 	ck_assert_int_eq(callback_word, 9);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling: either the cancel comes first or the start, and both calls say which. */
+/* rnl_job_cancel(): either the cancel or the start comes first, and its return value says which. */
 #include "cq.h"
 #include "host_kernel.h"
 #include "record.h"
@@ -12,7 +12,7 @@ static void check_cancelled(struct notified *t)
 	ck_assert_int_eq(rnl_job_cancel(&t->job), -EALREADY);
 }
 
-/* ---- by the state that a job is in --------------------------------------- */
+/* ---- by the job's state -------------------------------------------------- */
 
 TEST(a_job_that_was_never_submitted_is_not_cancelled)
 {
@@ -42,13 +42,13 @@ TEST(a_queued_job_is_cancelled_and_can_be_submitted_again)
 	must(rnl_barrier_init(&empty, pool));
 	for (int i = 0; i < 3; i++) {
 		notified_of(&notified[i]);
-		/* The timer thread leaves such a job to its worker, which is held. */
+		/* Only the worker, which is held, completes a job after a barrier. */
 		must(rnl_job_set_after(&notified[i].job, i == 1 ? &empty : NULL));
 		must(rnl_submit(pool, &notified[i].job));
 	}
 	for (int i = 0; i < 3; i++) {	/* a cancel may be repeated */
 		must(rnl_job_cancel(&notified[1].job));
-		/* The job is still the pool's. */
+		/* The job still belongs to the pool. */
 		ck_assert_int_eq(rnl_job_wait(&notified[1].job, 0), -ETIMEDOUT);
 		ck_assert_int_eq(rnl_submit(pool, &notified[1].job), -EBUSY);
 	}
@@ -92,7 +92,9 @@ TEST(a_running_job_goes_on)
 	rnl_pool_destroy(pool);
 }
 
-/* Waits at the gate `user`.  Return: whether its job was cancelled then. */
+/*
+ * Waits at the gate `user`. Returns 1 if the job is cancelled at the end, plus 10 if at the start.
+ */
 static int asking_fn(struct rnl_job *job)
 {
 	int before = rnl_job_is_cancelled(job);
@@ -115,7 +117,7 @@ TEST(a_running_job_learns_that_it_was_cancelled)
 		gate_await(&gate, 1);
 		submit_job(pool, &queued, noop_fn, NULL);
 		ck_assert_int_eq(rnl_job_is_cancelled(&queued), 0);
-		/* A cancel may be repeated, and still says that the job is under way. */
+		/* A cancel may be repeated, and still returns that the job is under way. */
 		for (int i = 0; i < 2 * cancel; i++)
 			ck_assert_int_eq(rnl_job_cancel(&job), -EBUSY);
 		ck_assert_int_eq(rnl_job_is_cancelled(&job), cancel);
@@ -123,7 +125,7 @@ TEST(a_running_job_learns_that_it_was_cancelled)
 		ck_assert_int_eq(result_of(&job), cancel);
 		ck_assert_int_eq(rnl_job_is_cancelled(&job), 0);
 		ck_assert_int_eq(rnl_job_cancel(&job), -EALREADY);
-		/* The next submit of the job knows of no cancel. */
+		/* The cancel does not affect the job's next submit. */
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	}
 	rnl_pool_destroy(pool);
@@ -273,7 +275,7 @@ TEST(a_cancelled_job_comes_out_of_its_completion_queue)
 
 	hold_workers(pool, &gate, &held, 1);
 	notified_of(&notified);
-	/* As above: the worker puts it into the queue, not the timer thread. */
+	/* A job after a barrier: the worker, not the timer thread, puts it into the queue. */
 	must(rnl_barrier_init(&empty, pool));
 	must(rnl_job_set_after(&notified.job, &empty));
 	must(rnl_job_set_cq(&notified.job, cq));
@@ -282,7 +284,7 @@ TEST(a_cancelled_job_comes_out_of_its_completion_queue)
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 2, 0), 0);
 	gate_open(&gate);
 	fence(pool);
-	ck_assert_int_eq(rnl_job_cancel(&notified.job), -EALREADY);	/* it waits in the queue */
+	ck_assert_int_eq(rnl_job_cancel(&notified.job), -EALREADY);	/* it is in the queue */
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 2, 0), 1);
 	ck_assert_ptr_eq(list[0], &notified.job);
 	check_cancelled(&notified);
@@ -332,19 +334,19 @@ TEST(a_closed_pool_has_its_jobs_cancelled_as_any_other)
 	ck_assert_int_eq(notified.runs, 0);
 }
 
-/* ---- beside the workers -------------------------------------------------- */
+/* ---- concurrent cancels -------------------------------------------------- */
 
 enum { CANCELLERS = 3, RACE = 20000 };
 
 struct race {
 	struct notified *notified;
 	int nr;
-	_Atomic int submitted;	/* the number of jobs submitted */
+	_Atomic int submitted;	/* number of jobs submitted so far */
 };
 
 struct canceller {
 	struct race *race;
-	int8_t *rets;		/* for each job: 0, -EBUSY, -EALREADY */
+	int8_t *rets;		/* of each job: 0, -EBUSY or -EALREADY */
 	int bad;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling all jobs of a pool at once: those that have not started, and no later ones. */
+/* rnl_pool_cancel(): all jobs that have not started are cancelled, and no later ones. */
 #include <runnel/batch.h>
 #include <runnel/map.h>
 #include <runnel/more.h>
@@ -11,7 +11,7 @@
 
 enum { OPEN, KEYED, DELAYED, DEFERRED, NOTICE, NR };
 
-/* One job of each kind. */
+/* Submits one job of each kind. */
 static void submit_all(struct rnl_pool *pool, struct notified *notified, struct rnl_barrier *after,
 		       int64_t start_ns)
 {
@@ -38,7 +38,7 @@ TEST(all_jobs_that_have_not_started_are_cancelled_and_later_ones_run, .timeout_s
 	hold_barrier(pool, &barrier, &gate, &held);
 	submit_all(pool, notified[0], &barrier, rnl_clock() + HOUR_NS);
 	ck_assert_int_eq(rnl_pool_cancel(pool), 5);
-	/* The only worker is held. */
+	/* The only worker is held, so the timer thread completes these jobs. */
 	for (int i = 0; i < NR; i++)
 		if (i != DEFERRED)
 			ck_assert_int_eq(result_of(&notified[0][i].job), -ECANCELED);
@@ -58,7 +58,7 @@ TEST(all_jobs_that_have_not_started_are_cancelled_and_later_ones_run, .timeout_s
 	rnl_pool_destroy(pool);
 }
 
-/* A job that was cancelled with all is one that was cancelled, to every call. */
+/* rnl_job_cancel(), a wait and a new submit treat the job like one that was cancelled singly. */
 TEST(a_job_that_was_cancelled_with_all_can_be_cancelled_and_submitted_again, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -75,7 +75,7 @@ TEST(a_job_that_was_cancelled_with_all_can_be_cancelled_and_submitted_again, .ti
 	ck_assert(ret == 0 || ret == -EALREADY || ret == -EBUSY);
 	ck_assert_int_eq(result_of(&notified.job), -ECANCELED);
 	ck_assert_int_eq(notified.job.device_error, 0);
-	/* The job that runs goes on, and does not learn of it. */
+	/* The running job goes on, and rnl_job_is_cancelled() does not report the cancel. */
 	ck_assert_int_eq(rnl_job_is_cancelled(&held), 0);
 	must(rnl_submit(pool, &notified.job));
 	gate_open(&gate);
@@ -84,7 +84,7 @@ TEST(a_job_that_was_cancelled_with_all_can_be_cancelled_and_submitted_again, .ti
 	rnl_pool_destroy(pool);
 }
 
-/* ---- beside submits ------------------------------------------------------ */
+/* ---- concurrent submits -------------------------------------------------- */
 
 enum { ROUNDS = 300, BURST = 40 };
 
@@ -126,7 +126,7 @@ TEST(beside_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
 	rnl_pool_destroy(pool);
 }
 
-/* A request that is committed while the workers are held. */
+/* The request is committed while the only worker is held. */
 TEST(maps_and_requests_go_on)
 {
 	struct task t = { .in = CALLED, .out = CALLED, .nr = 50 * 7, .chunk = 7,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chains: jobs that run right behind another one, on its worker. */
+/* Chains: jobs that run directly after another job, on its worker. */
 #include <runnel/hold.h>
 #include <runnel/memory.h>
 #include <runnel/more.h>
@@ -10,14 +10,14 @@
 
 enum { LENGTH = 5 };
 
-/* A job of a chain: notes where and when it ran. */
+/* A job of a chain that records its worker and its place in the order. */
 struct ring {
 	struct rnl_job job;
 	struct record *record;
 	int id, worker, result;
 	struct rnl_hold *hold;
 	_Atomic bool has_hold;
-	void *fills;			/* device memory; NULL: it issues nothing */
+	void *fills;			/* device memory; NULL: the job issues nothing */
 };
 
 static int ring_fn(struct rnl_job *job)
@@ -107,12 +107,12 @@ TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first, 
 	pool = pool_of(2);
 	job_of(&first, gated_kernel_fn, &kernel);
 	job_of(&second, count_fn, &ran);
-	must(rnl_job_set_flags(&second, _i ? RNL_URGENT : 0));	/* which says nothing of its place */
+	must(rnl_job_set_flags(&second, _i ? RNL_URGENT : 0));	/* does not change its place */
 	must(rnl_job_set_then(&first, &second));
 	must(rnl_submit(pool, &first));
 	gate_await(&kernel, 1);
 	ck_eventually(ran == 1);
-	/* It has issued nothing, and is not done before the first one. */
+	/* @second has issued nothing, but does not complete before @first. */
 	ck_assert_int_eq(rnl_job_wait(&second, MS), -ETIMEDOUT);
 	gate_open(&kernel);
 	ck_assert_int_eq(result_of(&second), 0);
@@ -120,7 +120,7 @@ TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first, 
 	rnl_pool_destroy(pool);
 }
 
-/* A job that is cancelled, or late, when its turn has come, and the one before it is on the device. */
+/* The second job is cancelled or expired at its turn, while the first is still on the device. */
 TEST(a_job_of_a_chain_that_does_not_run_is_told_after_the_one_before_it, .loops = 2)
 {
 	struct gate plug = GATE_INIT, kernel = GATE_INIT;
@@ -184,7 +184,7 @@ TEST(a_cancel_ends_a_chain_where_it_meets_it, .loops = 2)
 	must(rnl_submit(pool, &rings[0].job));
 	ck_assert_uint_eq(figures_of(pool).queued, LENGTH);
 	if (_i) {
-		/* The timer thread tells the whole chain, while the worker is busy. */
+		/* The timer thread completes the whole chain while the worker is busy. */
 		must(rnl_job_cancel(&rings[0].job));
 		for (int i = 0; i < LENGTH; i++)
 			ck_assert_int_eq(result_of(&rings[i].job), -ECANCELED);
@@ -201,7 +201,7 @@ TEST(a_cancel_ends_a_chain_where_it_meets_it, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
-/* A job that left something on its stream, and one that did not. */
+/* @_i: the held job issues device work. */
 TEST(the_next_job_of_a_held_one_starts_after_the_release, .loops = 2)
 {
 	struct rnl_pool *pool = pool_of(2);
@@ -228,7 +228,7 @@ TEST(the_next_job_of_a_held_one_starts_after_the_release, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
-/* A job whose kernel is held at a gate, before a copy to pageable memory. */
+/* A job whose kernel waits at a gate, before a copy to pageable memory. */
 struct staged {
 	struct rnl_job job, next;
 	struct gate kernel;
@@ -256,8 +256,8 @@ static int read_fn(struct rnl_job *job)
 }
 
 /*
- * Its worker goes on to a job of its queue, before which it would have called the next one: so that
- * has not started then, and does not by chance.
+ * The worker goes on to @other in its queue. It would have called the next job before @other. So
+ * once @other has run, it is certain that the next job waits for the copy.
  */
 TEST(the_next_job_starts_after_a_copy_to_pageable_memory_is_written)
 {
@@ -287,7 +287,7 @@ TEST(the_next_job_starts_after_a_copy_to_pageable_memory_is_written)
 	rnl_pool_destroy(pool);
 }
 
-/* The same, while the device works on the barrier's job. */
+/* Like the test before, but the next job waits for the barrier's job on the device. */
 TEST(the_next_job_starts_after_the_barriers_jobs_are_done_that_the_first_one_follows)
 {
 	struct gate kernel = GATE_INIT, came = GATE_INIT;
@@ -384,7 +384,7 @@ TEST(several_chains_go_on_behind_one_another)
 	}
 	ck_eventually(rings[0][0].has_hold && rings[1][0].has_hold && rings[2][0].has_hold &&
 		      figures_of(pool).held == 3);
-	/* All are returned while their worker is busy. */
+	/* All holds are released while the worker is busy. */
 	hold_workers(pool, &plug, &busy, 1);
 	for (int i = 0; i < 3; i++)
 		must(rnl_hold_release(&holds[i], 0));
@@ -397,7 +397,7 @@ TEST(several_chains_go_on_behind_one_another)
 	rnl_pool_destroy(pool);
 }
 
-/* A barrier with all rounds under way, until the gate opens. */
+/* A barrier whose rounds are all under way until the gate opens. */
 struct full_barrier {
 	struct rnl_barrier barrier;
 	struct gate plug;
@@ -429,7 +429,7 @@ TEST(a_chain_after_a_barrier_with_all_rounds_under_way_is_refused)
 	chain_of(rings, 2, &record);
 	must(rnl_job_set_after(&rings[0].job, &full.barrier));
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EAGAIN);
-	/* So is a notice. */
+	/* A notice is refused, too. */
 	must(rnl_job_init(&notice, NULL));
 	ck_assert_int_eq(rnl_barrier_notify(&full.barrier, &notice), -EAGAIN);
 	gate_open(&full.plug);
@@ -458,7 +458,7 @@ TEST(a_submit_that_waits_for_a_round_ends_when_the_pool_is_closed)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what is refused -------------------------------------------------------- */
+/* ---- refusals --------------------------------------------------------------- */
 
 static char last_line[256];
 
@@ -487,14 +487,14 @@ TEST(a_circle_is_refused_and_no_job_of_it_is_accepted, .loops = 2)
 		ck_assert_ptr_nonnull(strstr(last_line, "circle"));
 	}
 	ck_assert_uint_eq(figures_of(pool).accepted, 0);
-	/* Nothing runs behind a notice. */
+	/* A notice cannot have a next job. */
 	must(rnl_job_set_then(&rings[LENGTH - 1].job, NULL));
 	for (int when = RNL_SPACE; when <= RNL_EMPTY; when++) {
 		last_line[0] = 0;
 		ck_assert_int_eq(submit_when(pool, &rings[0].job, (enum rnl_when)when), -EINVAL);
 		ck_assert_ptr_nonnull(strstr(last_line, "has a job behind it"));
 	}
-	/* None of them is busy, and the chain is a chain again. */
+	/* No job has become busy, and the chain can be submitted again. */
 	must(rnl_job_set_more(&rings[0].job, NULL));
 	must(rnl_submit(pool, &rings[0].job));
 	ck_assert_int_eq(result_of(&rings[LENGTH - 1].job), 0);
@@ -515,7 +515,7 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_init(&elsewhere, other));
 	hold_workers(pool, &plug, &busy, 1);
-	/* More than max_queued of them would wait, always; or now. */
+	/* Too many later jobs for max_queued: always (one chain), or at this time (two). */
 	chain_of(rings, LENGTH, &record);
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(last_line, "max_queued"));
@@ -529,7 +529,7 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	must(set_order(&others[0].job, NULL));
 	ck_assert_int_eq(submit_at(pool, &others[0].job, rnl_clock()), -EAGAIN);
 	must(set_time(&others[0].job, 0));
-	/* With a first job that would be deferred. */
+	/* A chain whose first job would be deferred. */
 	must(rnl_barrier_add(&barrier, &counted));
 	must(rnl_submit(pool, &counted));
 	must(rnl_job_set_after(&others[0].job, &barrier));
@@ -541,7 +541,7 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	plug = (struct gate)GATE_INIT;
 	hold_workers(pool, &plug, &busy, 1);
 	chain_of(rings, 3, &record);
-	/* One comes after a barrier; is in one of another pool; is not done. */
+	/* A later job comes after a barrier, is in a barrier of another pool, or is not done. */
 	must(rnl_job_set_after(&rings[2].job, &barrier));
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(last_line, "only the first job of a chain"));
@@ -590,7 +590,7 @@ TEST(chains_wait_for_space_as_jobs_do)
 	rnl_pool_destroy(pool);
 }
 
-/* Notices of barriers count with the jobs that wait on chains. */
+/* Notices of barriers and later jobs of chains share one limit. */
 TEST(a_chain_that_waits_for_space_is_woken_when_a_notice_is_told)
 {
 	struct rnl_pool *pool = pool_of(2, .max_queued = 2);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process may see another clock than the kernel's: a library before the C library's fakes it, as
- * libfaketime does. Then what has a time ends in time all the same.
+ * Times under a faked clock. A library loaded before the C library, such as libfaketime, may show
+ * the process another clock than the kernel's. Times must still hold.
  */
-#define _GNU_SOURCE 1		/* RTLD_NEXT */
+#define _GNU_SOURCE 1		/* for RTLD_NEXT */
 #include <dlfcn.h>
 #include <time.h>
 
@@ -15,7 +15,7 @@
 
 SUITE_FORKS
 
-/* By so many seconds this program's monotonic clock is ahead; -1 and less: behind. */
+/* Seconds by which the program's clocks, except CLOCK_REALTIME, are ahead; negative: behind. */
 static _Atomic long ahead_s;
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *ts)
@@ -33,7 +33,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 
 static const long offsets[] = { 0, 15 * 86400, -15 * 86400 };
 
-/* Whatever has a time, with a gate that holds the only worker. */
+/* Uses timeouts, a deadline and a start time while a gate holds the only worker. */
 static void use_times(void)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -46,7 +46,7 @@ static void use_times(void)
 	ck_assert_int_eq(rnl_job_wait(&held, 10 * MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_pool_drain(pool, 10 * MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, 10 * MS), 0);
-	/* The timer thread ends it, and queues the delayed one. */
+	/* The timer thread completes @late, and later queues @delayed. */
 	job_of(&late, noop_fn, NULL);
 	must(rnl_job_set_deadline(&late, 10 * MS));
 	must(rnl_submit(pool, &late));
@@ -66,10 +66,10 @@ TEST(times_hold_on_a_clock_that_is_ahead_or_behind, .loops = COUNT(offsets))
 {
 	ahead_s = offsets[_i];
 	use_times();
-	ahead_s = 0;	/* Check measures the test */
+	ahead_s = 0;	/* Check times the test by this clock */
 }
 
-/* Of a thread's own stream, and of a submit that waits: these sleep in other ways. */
+/* A wait for a thread's own stream and a submit that waits use other ways to sleep. */
 TEST(waits_of_threads_end_on_such_a_clock, .loops = COUNT(offsets))
 {
 	struct rnl_pool *pool;
@@ -92,7 +92,7 @@ TEST(waits_of_threads_end_on_such_a_clock, .loops = COUNT(offsets))
 	ahead_s = 0;
 }
 
-/* With its own default, by which threads see its clock and the kernel does not. */
+/* With the defaults of libfaketime: threads see the faked clock, the kernel does not. */
 TEST(times_hold_under_libfaketime, .loops = 2)
 {
 	char self[4096] = "";

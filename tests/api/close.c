@@ -24,7 +24,7 @@ TEST(an_empty_pool_can_be_ended_in_any_order)
 		struct gate ran = GATE_INIT;
 		struct rnl_job job;
 
-		/* All orders without a job, then with one. */
+		/* The first rounds have no job, the later ones have one. */
 		gate_open(&ran);
 		job_of(&job, gated_fn, &ran);
 		if (i >= COUNT(orders))
@@ -69,8 +69,8 @@ static int add_one_fn(struct rnl_job *job)
 }
 
 /*
- * The first drain of a pool, whose worker sleeps again: nothing but the count of jobs orders the job's write
- * before the read. ThreadSanitizer tells.
+ * In a pool's first drain, with the worker asleep, only the count of jobs orders the job's write
+ * before the read. ThreadSanitizer checks this.
  */
 TEST(who_drains_a_pool_that_is_done_sees_what_its_job_did)
 {
@@ -82,7 +82,7 @@ TEST(who_drains_a_pool_that_is_done_sees_what_its_job_did)
 		job_of(&job, add_one_fn, &ran);
 		must(rnl_submit(pool, &job));
 		ck_eventually(figures_of(pool).done == 1);
-		/* Time to fall asleep: to ask /proc whether it does would order the two threads. */
+		/* Let the worker sleep. To ask /proc for its state would order the threads. */
 		usleep(1000);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		ck_assert_int_eq(ran, 1);
@@ -118,7 +118,7 @@ TEST(several_threads_drain_one_pool)
 	rnl_pool_destroy(pool);
 }
 
-/* Sums what the jobs did. */
+/* A job that counts its runs in a shared counter. */
 struct tally {
 	struct rnl_job job;
 	_Atomic int *runs;
@@ -167,7 +167,7 @@ TEST(a_closed_pool_refuses_jobs_and_completes_what_it_has)
 	ck_assert_int_eq(runs, NR);
 	rnl_pool_destroy(pool);
 
-	/* The refused job is still the caller's. */
+	/* The refused job still belongs to the caller. */
 	ck_assert_int_eq(late_runs, 0);
 	ck_assert_int_eq(submit_and_wait(other, &late.job), 0);
 	ck_assert_int_eq(late_runs, 1);
@@ -273,7 +273,7 @@ TEST(a_drain_is_not_held_by_submits_that_are_refused)
 	}
 	gate_await(&start, THREADS);
 	gate_open(&start);
-	/* No thread could wake this drain: it must not wait for a submit that will be refused. */
+	/* Nothing would wake this drain, so it must not wait for a submit that will be refused. */
 	while (nr_ended < THREADS)
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < THREADS; i++)
@@ -310,7 +310,7 @@ TEST(destroying_a_pool_with_ten_thousand_queued_jobs_completes_each)
 		tallies[i].runs = &runs;
 		tallies[i].ret = i == FAILING ? -EPROTO : i;
 		job_of(job, tally_fn, NULL);
-		/* One job fails, and every third of the later ones comes after it. */
+		/* One job fails; every third later job comes after it. */
 		if (i == FAILING)
 			must(rnl_barrier_add(&barrier, job));
 		else if (i > FAILING && i % 3 == 0)
@@ -395,7 +395,7 @@ TEST(many_pools_live_beside_each_other)
 		tallies[i].runs = &runs[i % POOLS];
 		submit_job(pools[i % POOLS], &tallies[i].job, tally_fn, NULL);
 	}
-	/* Not in the order of their creation: 5 and POOLS have no common divisor. */
+	/* Not in the order of creation: 5 and POOLS have no common divisor. */
 	for (int p = 0; p < POOLS; p++) {
 		int which = p * 5 % POOLS;
 

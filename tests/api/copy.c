@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies from and to pageable memory: all bytes are right, and the function does not wait. */
+/* Copies from and to pageable memory: the bytes are correct, and the function does not wait. */
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 
 #include "copies.h"
 #include "host_kernel.h"
 
-/* ---- right to the byte ------------------------------------------------------ */
+/* ---- contents --------------------------------------------------------------- */
 
 static void check_sizes(struct rnl_pool *pool)
 {
@@ -22,7 +22,7 @@ static void check_sizes(struct rnl_pool *pool)
 		};
 		struct bench b;
 
-		/* The bytes beside the memory stay. */
+		/* The bytes around the copied ones must not change. */
 		bench_init(&b, pool, n + 7);
 		run(&b, there_and_back, 2);
 		bench_check(&b);
@@ -82,11 +82,11 @@ TEST(static_memory_and_the_stack_are_pageable, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- the caller is not held -------------------------------------------------- */
+/* ---- calls that do not wait -------------------------------------------------- */
 
 struct reusing {
 	struct rnl_job job;
-	struct gate *kernel;	/* NULL: none */
+	struct gate *kernel;	/* gate of a kernel; NULL: none */
 	unsigned char *device;
 	_Atomic pid_t tid;
 	_Atomic bool returned;
@@ -94,7 +94,7 @@ struct reusing {
 	unsigned nr;
 };
 
-/* Copies the same few bytes many times, and changes them after each call. */
+/* Copies one buffer many times, and overwrites it after each call. */
 static int reusing_fn(struct rnl_job *job)
 {
 	struct reusing *r = rnl_container_of(job, struct reusing, job);
@@ -112,7 +112,7 @@ static int reusing_fn(struct rnl_job *job)
 	return ret;
 }
 
-/* @held: the function has returned although a kernel holds up all copies. */
+/* @held: the function must return although a kernel blocks all copies. */
 static void check_reuse(struct rnl_pool *pool, size_t each, unsigned nr, bool held)
 {
 	struct gate kernel = GATE_INIT;
@@ -166,7 +166,7 @@ TEST(many_small_copies_are_no_reason_to_wait, .timeout_s = 60)
 
 	skip_unless_host();
 	pool = pool_of(1);
-	check_reuse(pool, 16, 600, true);	/* 10 KB of 32 MB */
+	check_reuse(pool, 16, 600, true);	/* 10 KB of staging_max, 32 MB */
 	rnl_pool_destroy(pool);
 }
 
@@ -209,7 +209,7 @@ TEST(a_copy_behind_a_held_stream_returns_at_once_and_is_done_later, .timeout_s =
 
 	skip_unless_done_on_return();
 	bench_init(&b, pool_of(1), 4 * MB);
-	/* Bytes of earlier jobs do not count, even if they are more than staging_max. */
+	/* Bytes of completed jobs do not count, even if they are more than staging_max. */
 	for (int i = 0; i < 20; i++)
 		run(&b, moves, 2);
 	paint(b.mem[P0], b.bytes, 99);
@@ -218,8 +218,8 @@ TEST(a_copy_behind_a_held_stream_returns_at_once_and_is_done_later, .timeout_s =
 	must(rnl_submit(b.pool, &h.job));
 	ck_eventually(h.returned);
 	/*
-	 * The worker goes on with others. On a device with streams the next job is done after
-	 * this one.
+	 * The worker goes on with other jobs. On a device with streams, the next job completes
+	 * after this one.
 	 */
 	submit_job(b.pool, &idle, noop_fn, NULL);
 	if (on_host())
@@ -260,13 +260,13 @@ TEST(a_job_waits_when_staging_max_is_under_way, .timeout_s = 60)
 	rnl_pool_destroy(b.pool);
 }
 
-/* ---- done ---------------------------------------------------------------------- */
+/* ---- completion ---------------------------------------------------------------- */
 
 enum how { WAIT, BARRIER, QUEUE, CALLBACK, NR_HOW };
 
 struct coming {
 	struct rnl_job job;
-	unsigned char *device;		/* filled with `value` */
+	unsigned char *device;		/* device memory, filled with `value` */
 	unsigned char *to;
 	size_t bytes;
 	unsigned char value;
@@ -365,12 +365,12 @@ TEST(a_job_that_fails_after_its_copies_gives_its_buffers_back, .timeout_s = 60)
 TEST(staged_bytes_are_the_pageable_ones, .timeout_s = 60)
 {
 	static const struct move moves[] = {
-		/* Not counted: no memory is pageable, or none is on the device. */
+		/* Not counted: no side is pageable, or no side is on the device. */
 		{ D0, Q0, 2 * MB, 0, 0, 0, 0, 0 }, { D1, D0, 2 * MB, 0, 0, 0, 0, 0 },
 		{ Q1, D1, 2 * MB, 0, 0, 0, 0, 0 }, { P0, Q0, 1000, 0, 0, 0, 0, 0 },
 		{ Q1, P0, 1000, 0, 0, 0, 0, 0 }, { P1, P0, 1000, 0, 0, 0, 0, 0 },
 		{ D1, Q1, 100, 0, 0, 9, 200, 300 },
-		/* In total 2 MB + 1 + 1234567 + 33 * 1001 + 7 * 3. */
+		/* Counted: in total 2 MB + 1 + 1234567 + 33 * 1001 + 7 * 3. */
 		{ D0, P0, 2 * MB + 1, 3, 4, 0, 0, 0 }, { P1, D1, 1234567, 5, 6, 0, 0, 0 },
 		{ D1, P0, 1001, 7, 8, 33, 1001, 2000 }, { P1, D0, 3, 9, 10, 7, 100, 3 },
 	};
@@ -411,7 +411,7 @@ TEST(memory_of_another_pool_is_what_it_is, .timeout_s = 60)
 	bench_init(&b, other, 2 * MB);
 	b.pool = pool;
 	run(&b, moves, COUNT(moves));
-	/* Memory that another pool page-locked is page-locked here, too, and not staged. */
+	/* Memory that another pool page-locked is not staged in this pool. */
 	ck_assert_uint_eq(figures_of(pool).staged_bytes, 4 * MB);
 	ck_assert_uint_eq(figures_of(other).staged_bytes, 0);
 	bench_check(&b);
@@ -442,7 +442,7 @@ TEST(little_page_locked_memory_does, .timeout_s = 60)
 			run(&b, moves, COUNT(moves));
 		bench_check(&b);
 		ck_assert_uint_le(figures_of(pool).pinned_locked, maxima[i]);
-		/* A CPU has copied all bytes, the library's way or the driver's. */
+		/* A CPU copied all bytes, in the library or in the driver. */
 		ck_assert_uint_eq(figures_of(pool).staged_bytes, 3 * 2 * (5 * MB + 3 + 50));
 		ck_assert_uint_eq(figures_of(pool).pinned_used, 0);
 		b.pool = others;
@@ -474,7 +474,7 @@ TEST(the_caller_may_have_all_of_it, .timeout_s = 60)
 	}
 	used = figures_of(pool).pinned_used;
 	run(&b, moves, COUNT(moves));
-	/* Some bytes; all bytes. */
+	/* One buffer is put back, then another one. */
 	for (int i = 0; i < 2; i++) {
 		rnl_memory_put(pool, bufs[--nr]);
 		run(&b, moves, COUNT(moves));

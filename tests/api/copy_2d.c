@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of rectangles: right to the byte, and nothing beside them is touched. */
+/* Copies of rectangles: the bytes are correct, and no other bytes change. */
 #include <runnel/memory.h>
 #include <runnel/thread.h>
 
@@ -8,7 +8,7 @@
 
 /* ---- rectangles --------------------------------------------------------------- */
 
-/* Widths around the size of a piece: longer rows are split, shorter ones share a piece. */
+/* Widths around the size of a staging piece: longer rows are split, shorter rows share a piece. */
 static const struct move shapes[] = {
 	/* width, dst_at, src_at, rows, dst_pitch, src_pitch */
 	{ 0, 0, 1, 0, 0, 1, 1, 1 },
@@ -48,7 +48,7 @@ static void check_shapes(struct rnl_pool *pool, struct rnl_pool *memory)
 			moves[k].dst = ways[k][0];
 			moves[k].src = ways[k][1];
 		}
-		/* Together, then each alone: an error shows where it happens. */
+		/* Two ways are checked before the others, so an error is easier to locate. */
 		run(&b, moves, 2);
 		bench_check(&b);
 		run(&b, moves + 2, COUNT(ways) - 2);
@@ -87,7 +87,7 @@ TEST(columns_come_out_beside_each_other, .timeout_s = 60)
 	struct move moves[2 * PARTS];
 	struct bench b;
 
-	/* Each column's pieces span the rows of the other columns, and must not change them. */
+	/* Each column's pieces span the rows of the other columns, but must not change them. */
 	for (int i = 0; i < PARTS; i++) {
 		const size_t at = (size_t)i * PITCH / PARTS;
 
@@ -146,12 +146,12 @@ TEST(what_is_no_rectangle_is_refused, .timeout_s = 60)
 			{ { .dst = a, .src = b, SIZE_MAX, SIZE_MAX, SIZE_MAX, 2 }, -EINVAL },
 			{ { .dst = a, .src = b, 8, 8, 8, SIZE_MAX }, -EINVAL },
 			{ { .dst = a, .src = b, 1, 1, 1, SIZE_MAX }, -EINVAL },
-			/* An empty copy is right whatever its other arguments are. */
+			/* An empty copy succeeds, whatever its other arguments are. */
 			{ { .dst = NULL, .src = NULL, 0, 0, 0, 5 }, 0 },
 			{ { .dst = a, .src = b, 8, 8, 0, SIZE_MAX }, 0 },
 			{ { .dst = a, .src = b, 1, 1, 8, 0 }, 0 },
 			{ { .dst = NULL, .src = NULL, SIZE_MAX, SIZE_MAX, SIZE_MAX, 0 }, 0 },
-			/* The longest row. */
+			/* The largest pitch. */
 			{ { .dst = a, .src = b, longest, longest, 8, 1 }, 0 },
 		};
 
@@ -188,7 +188,7 @@ TEST(a_thread_that_is_attached_copies_rectangles_too, .timeout_s = 60)
 	must(rnl_stream_wait(RNL_FOREVER));
 	rnl_thread_attach(NULL);
 	bench_check(&b);
-	/* Not in a job: CUDA stages pageable memory. */
+	/* Outside of a job, CUDA stages pageable memory, not the library. */
 	ck_assert_uint_eq(figures_of(b.pool).staged_bytes, 0);
 	bench_fini(&b);
 	rnl_pool_destroy(b.pool);

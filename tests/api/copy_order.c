@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies are in order, whatever memory they use: in a job, within a key, after a barrier. */
+/* Order of copies between all kinds of memory: in a job, of jobs with one key, after a barrier. */
 #include <runnel/thread.h>
 
 #include "copies.h"
@@ -7,7 +7,7 @@
 
 /* ---- in a job, and with a key ----------------------------------------------------- */
 
-/* Each copy uses memory that the one before has read or written. */
+/* Each copy uses memory that the copy before it read or wrote. */
 static const struct {
 	const char *name;
 	struct {
@@ -87,7 +87,7 @@ TEST(part_after_part_of_what_comes_out_goes_in_again, .timeout_s = 60)
 	struct move moves[1 + PARTS] = { { P0, D0, PARTS * MB, 0, 0, 0, 0, 0 } };
 	struct bench b;
 
-	/* Each copy waits for the part of the first that it needs. */
+	/* Each copy waits for the part of the first copy that it needs. */
 	for (size_t i = 0; i < PARTS; i++)
 		moves[1 + i] = (struct move){ D1, P0, MB - 7, i * MB, i * MB + 3, 0, 0, 0 };
 	bench_init(&b, pool_of(1), PARTS * MB);
@@ -97,7 +97,7 @@ TEST(part_after_part_of_what_comes_out_goes_in_again, .timeout_s = 60)
 	rnl_pool_destroy(b.pool);
 }
 
-/* A random row or rectangle, from one memory to another. */
+/* Returns a copy of a random row or rectangle from one memory to another. */
 static struct move any_move(uint64_t *random, size_t bytes)
 {
 	struct move m = { .dst = (int)draw(random, NR_MEMORIES) };
@@ -164,7 +164,7 @@ TEST(pageable_memory_is_not_filled, .timeout_s = 60)
 	bench_init(&b, pool, 1000);
 	submit_job(pool, &job, fill_pageable_fn, &b);
 	ret = result_of(&job);
-	/* The GPUs of some machines can access all memory. */
+	/* On some machines, GPUs can access pageable memory. */
 	if (!ret && !on_host())
 		memset(b.shadow[P0], 0xab, b.bytes);
 	else
@@ -174,11 +174,11 @@ TEST(pageable_memory_is_not_filled, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- behind a barrier --------------------------------------------------------------- */
+/* ---- after a barrier ---------------------------------------------------------------- */
 
 /*
- * A job of a barrier copies to pageable memory. Then its worker is in another function until
- * the gate opens, and completes nothing.
+ * A job of a barrier copies to pageable memory. Then its worker runs another function until the
+ * gate opens, so it does not complete the copy until then.
  */
 struct joined {
 	struct rnl_job holding, held;
@@ -188,7 +188,7 @@ struct joined {
 	struct bench bench;
 	uint64_t keys[2];
 };
-/* Through the worker's buffers, and directly by the stream. */
+/* @out goes through the worker's staging buffers; the stream itself does @unpinned. */
 static const struct move out = { P0, D0, MB, 0, 0, 0, 0, 0 };
 static const struct move unpinned = { P0, Q1, MB, 0, 0, 0, 0, 0 };
 
@@ -245,14 +245,14 @@ TEST(a_stream_that_joins_finds_what_was_copied_to_pageable_memory, .timeout_s = 
 
 	joined_init(&j, &out);
 	call_start(&call, join_and_copy, &j);
-	/* If it has to wait for that worker, it sleeps until the gate opens. */
+	/* If the call has to wait for the worker, it sleeps until the gate opens. */
 	ck_eventually(call.returned || (call.tid && thread_state(call.tid) == 'S'));
 	gate_open(&j.after);
 	ck_assert_int_eq(call_end(&call), 0);
 	joined_fini(&j);
 }
 
-/* A job after the barrier, on the other worker. */
+/* Runs a job after the barrier, on the other worker, and checks the bytes. */
 static void check_after(const struct move *first, const struct move *then)
 {
 	struct moving second;
@@ -262,7 +262,7 @@ static void check_after(const struct move *first, const struct move *then)
 	moving_of(&second, &j.bench, then, 1);
 	must(rnl_job_set_after(&second.job, &j.barrier));
 	must(submit_by_key(j.bench.pool, &second.job, j.keys[1]));
-	/* As in the test before. */
+	/* The job has time to run, unless it waits for the worker. */
 	(void)rnl_job_wait(&second.job, (int64_t)(100 * test_scale()) * MS);
 	gate_open(&j.after);
 	ck_assert_int_eq(result_of(&second.job), 0);
@@ -288,7 +288,7 @@ TEST(a_job_after_a_barrier_writes_last_to_pageable_memory, .timeout_s = 60)
 	check_after(&unpinned, &over);
 }
 
-/* Each job comes after the one before, on another worker, and copies what that one wrote. */
+/* Each job comes after its predecessor on the other worker, and copies the predecessor's output. */
 static void check_chain(struct rnl_pool *pool, size_t bytes)
 {
 	enum { NR = 100 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Completion queues: which jobs come out of them, in what order, and whose they are then. */
+/* Completion queues: content, order, and the owner of the jobs before and after a reap. */
 #include "cq.h"
 #include "host_kernel.h"
 #include "record.h"
 
-/* ---- what is in a queue, and in which order ------------------------------ */
+/* ---- content and order --------------------------------------------------- */
 
 TEST(jobs_are_reaped_in_the_order_in_which_they_finished)
 {
@@ -50,7 +50,7 @@ TEST(a_reap_takes_no_more_than_it_is_asked_for)
 		list[nr + (unsigned)reaps[i].taken] = (struct rnl_job *)&list;
 		ck_assert_int_eq(rnl_cq_reap(cq, list + nr, reaps[i].max, 0), reaps[i].taken);
 		nr += (unsigned)reaps[i].taken;
-		ck_assert_ptr_eq(list[nr], (struct rnl_job *)&list);	/* nothing more */
+		ck_assert_ptr_eq(list[nr], (struct rnl_job *)&list);	/* no more entries */
 	}
 	for (int i = 0; i < NR; i++)
 		ck_assert_ptr_eq(list[i], &jobs[i]);
@@ -72,7 +72,7 @@ TEST(several_pools_share_a_queue_that_outlives_them)
 		cq_job(&jobs[i], index_fn, NULL, cq);
 		must(rnl_submit(pools[i % POOLS], &jobs[i]));
 	}
-	/* A pool's part is done when a job is in the queue: destroy does not wait for a reap. */
+	/* A destroy waits until the jobs are in the queue, not until they are reaped. */
 	for (int p = 0; p < POOLS; p++)
 		rnl_pool_destroy(pools[p]);
 	ck_assert_int_eq(rnl_cq_reap(cq, list, NR, 0), NR);
@@ -96,7 +96,7 @@ TEST(jobs_of_one_pool_go_to_the_queues_that_they_name)
 		cqs[q] = cq_of();
 	for (int i = 0; i < NR; i++) {
 		cq_job(&jobs[i], noop_fn, cqs[0], cqs[0]);
-		/* The last call counts; it names no queue for every third job. */
+		/* The last call counts. It removes the queue of every third job. */
 		jobs[i].user = i % 3 == 2 ? NULL : cqs[1 + i % 2];
 		must(rnl_job_set_cq(&jobs[i], jobs[i].user));
 		must(rnl_submit(pool, &jobs[i]));
@@ -249,7 +249,7 @@ TEST(jobs_left_in_a_queue_that_is_destroyed_are_done)
 		must(rnl_submit(pool, &jobs[i]));
 	}
 	fence(pool);
-	ck_assert_int_eq(rnl_cq_reap(cq, list, 7, 0), 7);	/* the rest may be taken off its list */
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 7, 0), 7);	/* the reader may keep the rest */
 	rnl_cq_destroy(cq);
 	for (int i = 0; i < NR; i++) {
 		ck_assert_int_eq(rnl_job_wait(&jobs[i], 0), 0);

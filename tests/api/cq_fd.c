@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A completion queue's descriptor: when it is readable, what that costs, and loops that poll it. */
-#undef _FORTIFY_SOURCE	/* its read() is inline, and could not be defined here */
+/* A completion queue's descriptor: when it is readable, its reads and writes, and poll loops. */
+#undef _FORTIFY_SOURCE	/* its inline read() would conflict with the one below */
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include "cq.h"
 
-/* ---- what goes through the descriptor ------------------------------------ */
+/* ---- system calls on the descriptor -------------------------------------- */
 
-/* The library calls these functions, as the program defines them. */
+/* The program defines these functions, so the library calls them. */
 #define INTERPOSED __attribute__((visibility("default")))
 
 static _Atomic int watched = -1;
@@ -86,7 +86,7 @@ TEST(without_a_descriptor_left_there_is_no_queue, .timeout_s = 60)
 
 enum { BURST = 100 };
 
-/* Has @nr jobs finish before a reap. */
+/* Submits @nr jobs, and waits until all of them are in the queue. */
 static void burst(struct rnl_pool *pool, struct rnl_job *jobs, unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++)
@@ -103,7 +103,7 @@ TEST(a_burst_is_told_by_one_write, .timeout_s = 60)
 
 	for (int i = 0; i < BURST; i++)
 		cq_job(&jobs[i], noop_fn, NULL, cq);
-	/* The queue is armed at its creation, and by each reap that sees it empty. */
+	/* The queue is armed when it is created, and by each reap that finds it empty. */
 	for (unsigned round = 1; round <= 20; round++) {
 		ck_assert(!readable(fd));
 		burst(pool, jobs, BURST);
@@ -133,7 +133,7 @@ TEST(the_descriptor_is_readable_until_a_reap_has_seen_the_queue_empty, .timeout_
 		ck_assert(readable(fd));
 		ck_assert_int_eq(rnl_cq_reap(cq, list, 10, 0), 10);
 	}
-	/* No reap saw the queue empty, so it is not armed, and a push writes nothing. */
+	/* No reap found the queue empty, so it is not armed, and a push does not write. */
 	ck_assert(readable(fd));
 	burst(pool, jobs, 5);
 	ck_assert_uint_eq(nr_writes, 1);
@@ -141,7 +141,7 @@ TEST(the_descriptor_is_readable_until_a_reap_has_seen_the_queue_empty, .timeout_
 	ck_assert(readable(fd));
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 5, 0), 0);
 	ck_assert(!readable(fd));
-	/* Armed: the first push writes. */
+	/* The queue is armed: the first push writes. */
 	burst(pool, jobs, 1);
 	ck_assert(readable(fd));
 	ck_assert_uint_eq(nr_writes, 2);
@@ -179,7 +179,7 @@ TEST(a_wait_leaves_the_descriptor_as_a_reap_does, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- loops that poll ----------------------------------------------------- */
+/* ---- poll loops ---------------------------------------------------------- */
 
 enum { WINDOW = 48, LOOP_POOLS = 2 };
 
@@ -213,7 +213,7 @@ static void loop_end(struct loop *loop)
 	ck_assert_int_eq(rnl_cq_reap(loop->cq, list, WINDOW, 0), 0);
 	printf("%u jobs: %u reaps, %u of them empty; %u writes, %u reads\n", loop->nr,
 	       loop->nr_reaps, loop->nr_empty, nr_writes, nr_reads);
-	/* There is at most one write for each arming, and one arming for each reap. */
+	/* Each arming causes at most one write, and each reap arms the queue at most once. */
 	ck_assert_uint_le(nr_writes, loop->nr_reaps + 1);
 	ck_assert_uint_eq(nr_may_block, 0);
 	for (int i = 0; i < LOOP_POOLS; i++)
@@ -221,7 +221,7 @@ static void loop_end(struct loop *loop)
 	rnl_cq_destroy(loop->cq);
 }
 
-/* Reaps once, at most @max jobs, and submits them again; their number. */
+/* Reaps at most @max jobs, once, and submits them again. Returns the number of reaped jobs. */
 static unsigned loop_reap(struct loop *loop, unsigned max)
 {
 	struct rnl_job *list[WINDOW];

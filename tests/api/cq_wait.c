@@ -27,7 +27,7 @@ TEST(without_a_limit_of_descriptors_to_poll_a_wait_sleeps_all_the_same,
 	must(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after));
 	took = (double)(after.tv_sec - before.tv_sec) +
 	       (double)(after.tv_nsec - before.tv_nsec) * 1e-9;
-	/* A tenth of the time at most. */
+	/* At most a tenth of the wait was CPU time. */
 	ck_assert_double_lt(took, 0.05 * test_scale());
 	must(rnl_submit(pool, &job));
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 1, RNL_FOREVER), 1);
@@ -110,7 +110,7 @@ static int reap_one(void *arg)
 	struct one_reader *r = arg;
 	int nr = rnl_cq_reap(r->cq, &r->job, 1, 0);
 
-	/* relaxed: only the queue orders the two readers, which ThreadSanitizer tells */
+	/* relaxed: only the queue orders the two readers, which ThreadSanitizer checks */
 	atomic_store_explicit(&r->over, true, memory_order_relaxed);
 	return nr;
 }
@@ -179,7 +179,7 @@ struct reader {
 	int bad;
 };
 
-/* Reads beside another thread; `user` tells which reader got a job. */
+/* Reaps concurrently with other threads, and stores the reader of each job in `user`. */
 static int read_all(void *arg)
 {
 	struct reader *r = arg;

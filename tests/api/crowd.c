@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool of as many workers as there may be: each is found, and each is counted. */
+/* Pools of up to RNL_WORKERS_MAX workers: each worker gets jobs, and each is counted. */
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 #include <runnel/thread.h>
@@ -13,7 +13,7 @@ enum { MOST = RNL_WORKERS_MAX };
 
 static struct rnl_job jobs[MOST], more[MOST];
 
-/* A gate that wakes nobody when one more comes: the jobs wait for the lock, which the test has. */
+/* A gate without a wake for each arrival: the jobs wait for a lock that the test holds. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned nr_held;
 
@@ -38,7 +38,7 @@ static void hold(struct rnl_pool *pool, struct rnl_job *held, unsigned nr, bool 
 	ck_eventually(nr_held == before + nr);
 }
 
-/* Each of @nr workers has a job at the gate; then each has a keyed one queued, which runs there. */
+/* Holds @nr workers at the gate, queues a keyed job for each, and checks that each runs its job. */
 static void check_all_work(struct rnl_pool *pool, unsigned nr)
 {
 	ck_assert_uint_eq(figures_of(pool).nr_workers, nr);
@@ -72,7 +72,7 @@ TEST(each_urgent_worker_of_the_largest_pool_is_found_by_jobs, .timeout_s = 60)
 
 	skip_without(pool);
 	ck_assert_uint_eq(figures_of(pool).nr_workers, MOST);
-	/* On the host device the other workers take urgent jobs as well: they are held first. */
+	/* On the host device, the other workers take urgent jobs, too: they are held first. */
 	pthread_mutex_lock(&gate);
 	hold(pool, jobs, MOST - URGENT, false);
 	hold(pool, more, URGENT, true);
@@ -113,7 +113,7 @@ TEST(one_free_worker_takes_what_is_queued_at_many_held_ones, .timeout_s = 60)
 	hold(pool, jobs, NR - 1, false);
 	submit_job(pool, &last, gated_fn, &own);
 	gate_await(&own, 1);
-	/* A queue has room for two. */
+	/* Each queue has space for two jobs. */
 	for (unsigned i = 0; i < QUEUED; i++)
 		submit_job(pool, &more[i], index_fn, NULL);
 	gate_open(&own);
@@ -141,7 +141,7 @@ TEST(one_worker_more_is_refused_with_the_bound)
 	rnl_pool_destroy(pool);
 }
 
-/* Fills the byte of its worker. */
+/* Fills the byte at the job's index. */
 static int fill_fn(struct rnl_job *job)
 {
 	return rnl_fill((char *)job->user + (job - more), 1, 1);
@@ -196,7 +196,7 @@ TEST(a_trace_and_the_metrics_have_each_of_many_workers, .setup = set_path, .tear
 		ck_assert_msg(count(text, name) == 1, "%s", name);
 	}
 	free(text);
-	bytes = rnl_pool_stats_text(pool, NULL, NULL, 0) + 4096;	/* figures grow */
+	bytes = rnl_pool_stats_text(pool, NULL, NULL, 0) + 4096;	/* the figures grow */
 	text = malloc((size_t)bytes);
 	ck_assert_int_lt(rnl_pool_stats_text(pool, NULL, text, (size_t)bytes), bytes);
 	for (unsigned i = 0; i < NR; i++) {
@@ -207,7 +207,7 @@ TEST(a_trace_and_the_metrics_have_each_of_many_workers, .setup = set_path, .tear
 	rnl_pool_destroy(pool);
 }
 
-/* A worker that starts closes its pool, which does not count the worker yet. */
+/* Closes the pool in a worker that starts; the pool does not count the worker yet. */
 static int close_fn(void *arg, unsigned worker, void **data)
 {
 	struct rnl_pool **poolp = arg;

@@ -12,7 +12,7 @@ static void timed_of(struct notified *t, int64_t timeout_ns)
 	must(rnl_job_set_deadline(&t->job, timeout_ns));
 }
 
-/* Returns when a deadline of @ns that began before has passed. */
+/* Returns when all deadlines of @ns that began before the call have passed. */
 static void let_pass(int64_t ns)
 {
 	double end = seconds_now() + (double)ns * 1e-9;
@@ -27,7 +27,7 @@ static void check_late(struct notified *t)
 	ck_assert_int_eq(t->runs, 0);
 }
 
-/* A deadline that a job on an idle worker keeps; longer on a busy machine. */
+/* Returns a deadline that a job on an idle worker meets; longer on a busy machine. */
 static int64_t time_to_start(void)
 {
 	const double seconds = seconds_allowed(0.3);
@@ -41,11 +41,11 @@ static void check_ran(struct notified *t)
 	ck_assert_int_eq(t->runs, 1);
 }
 
-/* ---- in time or not ------------------------------------------------------ */
+/* ---- expired jobs -------------------------------------------------------- */
 
 TEST(a_job_that_waits_beyond_its_deadline_is_not_run)
 {
-	/* All in one queue; negative: no deadline. */
+	/* All jobs are in one queue. A negative timeout is no deadline. */
 	static const struct {
 		int64_t timeout_ns;
 		bool late;
@@ -125,7 +125,7 @@ TEST(a_deadline_is_taken_back_by_a_negative_one)
 	rnl_pool_destroy(pool);
 }
 
-/* Whether it was in time; its @nr-th run. */
+/* Submits the job for its @nr-th run. Returns true if the job started in time. */
 static bool runs_in_time(struct rnl_pool *pool, struct notified *t, int nr)
 {
 	const int ret = submit_and_wait(pool, &t->job);
@@ -134,7 +134,7 @@ static bool runs_in_time(struct rnl_pool *pool, struct notified *t, int nr)
 	return !ret;
 }
 
-/* Whether the worker of a busy machine was in time where it should be. */
+/* Returns false if the machine was too busy to start the jobs in time. */
 static bool counted_anew(int64_t time)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -144,15 +144,15 @@ static bool counted_anew(int64_t time)
 	bool in_time;
 
 	timed_of(&notified, time);
-	let_pass(time);		/* the time does not begin when it is set */
+	let_pass(time);		/* the time does not count from the call that sets it */
 	in_time = runs_in_time(pool, &notified, 1);
-	let_pass(time);		/* nor with the first submit */
+	let_pass(time);		/* nor from the first submit */
 	in_time = in_time && runs_in_time(pool, &notified, 2);
 	if (!in_time) {
 		rnl_pool_destroy(pool);
 		return false;
 	}
-	/* The deadline stays: late this time, and in time the next. */
+	/* The deadline stays set: this run expires, and the next one is in time. */
 	hold_workers(pool, &gate, &held, 1);
 	must(rnl_submit(pool, &notified.job));
 	let_pass(time);
@@ -178,8 +178,8 @@ TEST(the_time_is_counted_anew_from_each_submit)
 /* ---- jobs that were started ---------------------------------------------- */
 
 /*
- * Submits a job that waits at the gate, with a deadline that its start keeps: a busy machine gets
- * longer ones.  Return: the deadline.
+ * Submits a job that waits at the gate, with a deadline that its start meets: on a busy machine, a
+ * longer one. Returns the deadline.
  */
 static int64_t start_in_time(struct rnl_pool *pool, struct rnl_job *job, struct gate *gate)
 {
@@ -226,7 +226,7 @@ TEST(a_job_that_the_device_has_is_not_taken_from_it)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- together with other things ------------------------------------------ */
+/* ---- deadlines together with other features ------------------------------ */
 
 TEST(a_key_keeps_its_order_without_the_jobs_that_were_late)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Delayed jobs: they start at their time and not before, and end early by a cancel or a close. */
-#define _GNU_SOURCE		/* cpu_set_t */
+/* Delayed jobs: they start at their time, not before, and a cancel or a close ends them early. */
+#define _GNU_SOURCE		/* for cpu_set_t */
 #include <sched.h>
 
 #include <runnel/more.h>
@@ -66,7 +66,7 @@ TEST(a_delayed_job_is_the_pools)
 	rnl_pool_destroy(pool);
 }
 
-/* Delays jobs that start one after the other, from @start on; whether it was early enough. */
+/* Checks the order of jobs with times from @start on. Returns false if submits took too long. */
 static bool check_order(struct rnl_pool *pool, int64_t start)
 {
 	enum { NR = 1000 };
@@ -191,14 +191,14 @@ TEST(delayed_jobs_are_cancelled_while_the_workers_are_busy, .timeout_s = 60)
 	free(jobs);
 }
 
-/* A pool's delayed jobs, of which some are cancelled. */
+/* A pool's delayed jobs, some of which are cancelled. */
 struct delayed {
 	struct rnl_pool *pool;
 	struct rnl_job *jobs;
 	unsigned nr, nr_cancelled;
 };
 
-/* Cancels jobs all over, one at a time. */
+/* Cancels some jobs with various times, one after the other. */
 static void cancel_some(void *arg)
 {
 	struct delayed *d = arg;
@@ -211,7 +211,7 @@ static void cancel_some(void *arg)
 	}
 }
 
-/* The timer thread's time for some cancels, of one of @nr delayed jobs each. */
+/* Returns the timer thread's CPU seconds for some cancels among @nr delayed jobs. */
 static double seconds_of_cancels(unsigned nr)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -225,7 +225,7 @@ static double seconds_of_cancels(unsigned nr)
 		must(submit_at(pool, &d.jobs[i],
 				   rnl_clock() + LONG + (int64_t)(i * 7727 % nr) * MS));
 	}
-	cancel_some(&d);	/* the timer thread has all of them then */
+	cancel_some(&d);	/* afterwards the timer thread has all jobs */
 	seconds = least_timer_seconds(cancel_some, &d);
 	rnl_pool_destroy(pool);
 	free(d.jobs);
@@ -236,11 +236,11 @@ TEST(a_cancel_takes_no_longer_beside_many_delayed_jobs, .timeout_s = 60)
 {
 	double few = seconds_of_cancels(1000), many = seconds_of_cancels(256000);
 
-	/* 256 times as many have a heap twice as high, and miss the caches. */
+	/* The heap of 256 times as many jobs is twice as high, and misses the caches. */
 	ck_assert_msg(many < 32 * few, "%g s of 1,000, %g s of 256,000 delayed jobs", few, many);
 }
 
-/* ---- cancels beside the time, the submit and the close -------------------- */
+/* ---- cancels concurrent with the start, the submit and the close ---------- */
 
 enum { EACH = 16 };		/* jobs of a round */
 
@@ -250,12 +250,12 @@ struct beside {
 		struct rnl_job *job;
 		bool freed;
 	} jobs[EACH];
-	bool by_name;			/* no job is cancelled but by cancel_each() */
+	bool by_name;			/* only cancel_each() cancels jobs */
 	_Atomic unsigned nr_submitted, nr_ended, nr_cancelled;
 	unsigned nr_said;
 };
 
-/* A cancelled job is its owner's at once, also while the thread that cancels it has not returned. */
+/* A callback may free a cancelled job, even if the call that cancels it has not returned. */
 static void count_and_free(struct rnl_job *job)
 {
 	struct owned *owned = job->user;
@@ -282,7 +282,7 @@ static int cancel_each(void *arg)
 	return 0;
 }
 
-/* @how: 1 with a key; 2: the pool is closed meanwhile; 3: all are cancelled meanwhile. */
+/* @_i: 1: with a key; 2: the pool is closed meanwhile; 3: all jobs are cancelled meanwhile. */
 TEST(a_job_that_is_cancelled_beside_its_time_ends_once, .timeout_s = 60, .loops = 4)
 {
 	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
@@ -341,7 +341,7 @@ static int cancel_again_and_again(void *arg)
 	return 0;
 }
 
-/* Nothing orders the cancel and the submit: it is a cancel of the last run, or of this one in its pool. */
+/* Cancel and submit are unordered: the cancel is for the last run, or for this one in its pool. */
 TEST(a_cancel_beside_a_submit_to_another_pool_names_the_job_there, .timeout_s = 60)
 {
 	struct rnl_pool *pools[2] = { pool_of(1), pool_of(1) };
@@ -419,7 +419,7 @@ static void *submit_refused(void *arg)
 	return NULL;
 }
 
-/* A submit that is refused is never counted, so the drain does not wait for it. */
+/* A refused submit is never counted, so the drain does not wait for it. */
 TEST(a_drain_returns_beside_submits_that_are_refused, .timeout_s = 60)
 {
 	const double until = seconds_now() + (sim_begin ? 0.0003 : 1);
@@ -456,7 +456,7 @@ static void *submit_chains(void *arg)
 	return NULL;
 }
 
-/* A close may refuse the second job when the first one is counted already. */
+/* A close may refuse the second job after the first one was counted. */
 TEST(a_drain_returns_beside_a_chain_that_a_close_refuses, .timeout_s = 60)
 {
 	for (int i = 0; i < (sim_begin ? 3 : 300); i++) {
@@ -487,8 +487,8 @@ static int drain_at_the_close(void *arg)
 }
 
 /*
- * On one CPU the worker that the timer thread wakes may go first, and complete the job before the timer thread no longer
- * counts it as delayed: then the timer thread tells the drain.
+ * On one CPU, the worker that the timer thread wakes may run first, and complete the job while the
+ * timer thread still counts it as delayed. Then the timer thread must wake the drain.
  */
 TEST(a_drain_hears_of_the_last_delayed_job_at_a_close, .timeout_s = 60)
 {
@@ -554,7 +554,7 @@ TEST(misuse_gets_an_errno)
 	submit_anew(&job);
 	must(submit_at(pool, &job, 1));
 	ck_assert_int_eq(result_of(&job), 0);
-	/* A time can be taken back. */
+	/* A time can be removed. */
 	must(set_time(&job, rnl_clock() + LONG));
 	must(set_time(&job, 0));
 	must(rnl_submit(pool, &job));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many jobs a worker has on its stream: as many as keep the device busy for a while. */
+/* The number of jobs that a worker has on its stream: enough to keep a device busy for a while. */
 #include <runnel/trace.h>
 
 #include "host_kernel.h"
@@ -8,7 +8,7 @@
 
 struct gated {
 	struct rnl_job job;
-	struct gate *gate;	/* of its kernel; NULL: none */
+	struct gate *gate;	/* gate of the kernel; NULL: none */
 	_Atomic int *begun;
 };
 
@@ -40,7 +40,7 @@ TEST(long_jobs_that_wait_for_the_device_can_be_cancelled)
 	pool = pool_of(WORKERS);
 	for (int i = 0; i < NR; i++)
 		submit_gated(pool, &jobs[i], &kernel, &begun);
-	/* Two on each stream, so that the device need not wait. */
+	/* Each stream has two jobs, so the device does not wait between them. */
 	ck_eventually(begun == 2 * WORKERS);
 	for (int i = 0; i < NR; i++)
 		nr_cancelled += !rnl_job_cancel(&jobs[i].job);
@@ -102,7 +102,7 @@ TEST(long_jobs_that_wait_for_the_device_are_queued_and_bounded_as_such)
 	rnl_pool_destroy(pool);
 }
 
-/* A row is how many of NR jobs, whose kernels are held, are begun. */
+/* Each row has the number of jobs that are begun, of NR jobs with held kernels. */
 TEST(both_attributes_bound_what_is_on_a_stream)
 {
 	enum { NR = 8 };
@@ -136,7 +136,7 @@ TEST(both_attributes_bound_what_is_on_a_stream)
 	}
 }
 
-/* Whether quick jobs, and then one that is held, and others behind it, are all begun. */
+/* Runs quick jobs, then @max jobs with held kernels. Returns true if all of them are begun. */
 static bool all_begin(struct rnl_pool *pool, struct gated *jobs, int nr, int max)
 {
 	struct gate kernel = GATE_INIT;
@@ -144,7 +144,7 @@ static bool all_begin(struct rnl_pool *pool, struct gated *jobs, int nr, int max
 	double until;
 
 	for (int i = 0; i < nr; i++) {
-		/* Those that share a mark with one that is held would count as on the stream. */
+		/* Quick jobs that share a mark with a held job would count as on the stream. */
 		if (i == nr - max)
 			must(rnl_pool_drain(pool, RNL_FOREVER));
 		submit_gated(pool, &jobs[i], i < nr - max ? NULL : &kernel, &begun);
@@ -167,7 +167,7 @@ TEST(after_many_quick_jobs_a_worker_has_as_many_as_it_may)
 
 	skip_unless_host();
 	pool = pool_of(1, .max_in_flight = MAX, .in_flight_ns = 20000000);
-	/* The device may get no CPU for a while, and so be slow. */
+	/* The host device may get no CPU for a while, and so be slow. */
 	ck_eventually(all_begin(pool, jobs, NR, MAX));
 	rnl_pool_destroy(pool);
 	free(jobs);
@@ -177,7 +177,7 @@ static int start_trace(void *arg)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
 
-	attr.timing = RNL_TRACE_HOST;	/* times of the device begin when its stream is empty */
+	attr.timing = RNL_TRACE_HOST;	/* device timing begins when the stream is empty */
 	return rnl_trace_start(arg, path, &attr);
 }
 
@@ -206,7 +206,7 @@ TEST(a_worker_that_waits_for_its_stream_obeys, .setup = set_path, .teardown = re
 	call_start(&call, resize_up, pool);
 	ck_eventually(call.returned);
 	ck_assert_int_eq(call_end(&call), 0);
-	/* The new worker has two of those that wait. */
+	/* The new worker has begun two of the waiting jobs. */
 	ck_eventually(begun == 4);
 	gate_open(&kernel);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -218,7 +218,7 @@ TEST(a_worker_that_waits_for_its_stream_obeys, .setup = set_path, .teardown = re
 
 enum { BEHIND = 40 };
 
-/* Functions of their own, so that they have estimates of their own. */
+/* Two functions, because each function has an estimate of its own. */
 static int long_fn(struct rnl_job *job)
 {
 	return launch_store(job->user, NULL, 0);
@@ -229,7 +229,7 @@ static int short_fn(struct rnl_job *job)
 	return launch_store(job->user, NULL, 0);
 }
 
-/* Has the workers learn that jobs of a function are quick: many pass before one is slow. */
+/* Teaches the workers that jobs of @fn are quick: many complete before one is slow. */
 static void teach_quick(struct rnl_pool *pool, int (*fn)(struct rnl_job *job))
 {
 	struct rnl_job jobs[64];
@@ -251,7 +251,7 @@ static unsigned nr_done(struct rnl_job *jobs, unsigned nr)
 	return done;
 }
 
-/* How many of a burst of short jobs wait for a long one, which the gate holds on its stream. */
+/* Returns how many of a burst of short jobs wait for the long job that @kernel holds. */
 static unsigned nr_behind(struct rnl_pool *pool, struct gate *kernel)
 {
 	struct rnl_job jobs[BEHIND];
@@ -295,7 +295,7 @@ TEST(short_jobs_do_not_wait_for_a_job_that_takes_longer_than_its_function_did)
 		teach_quick(pool, long_fn);
 		submit_job(pool, &held, long_fn, &kernel);
 		gate_await(&kernel, 1);
-		/* It has been on the stream for longer than in_flight_ns. */
+		/* Leaves the job on the stream for longer than in_flight_ns. */
 		usleep(5000);
 		ck_assert_uint_le(nr_behind(pool, &kernel), 1);
 		rnl_pool_destroy(pool);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One pool over several devices: host devices, devices of the double, or all GPUs.
- * tests/cuda/peers.cu has more, for machines with two GPUs.
+ * tests/cuda/peers.cu has more tests, for machines with two GPUs.
  */
 #include <runnel/batch.h>
 #include <runnel/device.h>
@@ -19,7 +19,7 @@
 #include "places.h"
 #include "trace.h"
 
-#define D_MAX 3			/* devices of a pool here, at most */
+#define D_MAX 3			/* most devices of a pool in these tests */
 #define BYTES ((size_t)16 << 10)
 
 static int device_fn(struct rnl_job *job)
@@ -38,8 +38,8 @@ static void placed_job(struct rnl_job *job, int (*fn)(struct rnl_job *job), void
 
 static const struct {
 	const char *name;
-	int host, fake;		/* what a create returns, without CUDA, and with two devices of it */
-	const char *says;	/* if it refuses the name itself */
+	int host, fake;		/* result of a create without GPUs, and with two of the double */
+	const char *says;	/* text of the log line, if the library itself refuses the name */
 } names[] = {
 	{ "host:1", 0, 0, NULL }, { "host:3", 0, 0, NULL }, { "host:16", 0, 0, NULL },
 	{ "host:0", -EINVAL, -EINVAL, "host:N has 1 to 16 devices" },
@@ -151,7 +151,7 @@ TEST(workers_have_the_devices_in_turn)
 	rnl_pool_destroy(pool);
 }
 
-/* Bytes that come back from the job's device. */
+/* A job that copies bytes to its device and back. */
 struct trip {
 	struct rnl_job job;
 	char in[64], out[64];
@@ -234,8 +234,8 @@ TEST(a_placed_job_may_be_one_of_many)
 }
 
 /*
- * All workers are in functions while jobs are queued at all of them. Then one worker goes on: it runs
- * the unplaced jobs of all, and the placed ones of its device, and of those not one of another.
+ * All workers are held while jobs are queued for each. Then one worker goes on. It must run all
+ * unplaced jobs and those placed on its device, but no job of another device.
  */
 TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
 {
@@ -246,7 +246,7 @@ TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
 	skip_if_alone(pool);
 	if (nr_devices_of(pool) != 2)
 		test_skip("for two devices");
-	/* Worker 0 of device 1 waits at its own gate; the others at one gate. */
+	/* Device 1's first worker waits at a gate of its own; the other workers share a gate. */
 	for (unsigned i = 0; i < 4; i++) {
 		job_of(&holding[i], gated_fn, &gates[i == 1]);
 		must(submit_by_key(pool, &holding[i], RNL_KEY_WORKER(i)));
@@ -275,7 +275,7 @@ TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
-/* No job is left behind while a worker that may have it sleeps. */
+/* No job stays queued while a worker that may run it sleeps. */
 TEST(placed_jobs_wake_the_workers_of_their_device, .loops = 4)
 {
 	struct rnl_pool *pool = pool_over_of(2, 4, .spin_us = -1);
@@ -283,7 +283,7 @@ TEST(placed_jobs_wake_the_workers_of_their_device, .loops = 4)
 	struct gate gate = GATE_INIT;
 
 	skip_if_alone(pool);
-	/* As many as the device has workers: each needs one of its own. */
+	/* One job for each worker of the device: each worker must wake. */
 	for (unsigned round = 0; round < 20; round++) {
 		struct gate here = GATE_INIT;
 		const unsigned nr = 8 / nr_devices_of(pool);
@@ -341,9 +341,9 @@ TEST(in_a_pool_of_one_device_that_is_0)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- room ---------------------------------------------------------------- */
+/* ---- space --------------------------------------------------------------- */
 
-/* Both devices' workers take what is not placed: held jobs show that each got some. */
+/* The worker of device 0 is held, so unplaced jobs must run on another device. */
 TEST(open_jobs_go_where_there_is_room)
 {
 	struct rnl_pool *pool = pool_over_of(2, 1, .spin_us = -1);
@@ -394,7 +394,7 @@ enum { KEYS = 64, RUNS = 20 };
 
 struct in_order {
 	struct rnl_job job;
-	_Atomic int *last;	/* of its key */
+	_Atomic int *last;	/* number of the key's last job */
 	int nr;
 };
 
@@ -407,7 +407,7 @@ static int in_order_fn(struct rnl_job *job)
 	return rnl_worker().device;
 }
 
-/* Keys lead to all devices; each to one, the same in pools of any size, and while it is resized. */
+/* Keys are spread over all devices. The pool's size and resizes do not change a key's device. */
 TEST(a_key_has_a_device_and_an_order, .timeout_s = 60)
 {
 	static struct in_order jobs[RUNS][KEYS];
@@ -456,7 +456,7 @@ static int ordinal_of(struct rnl_pool *pool, int device)
 	return info.ordinal;
 }
 
-/* Notes the ordinal of each key's device; the pool's ordinals, a bit each. */
+/* Stores the ordinal of each key's device. Returns the pool's ordinals as a bit mask. */
 static unsigned note_keys(struct rnl_pool *pool, int *ordinals)
 {
 	unsigned all = 0;
@@ -473,7 +473,7 @@ static unsigned note_keys(struct rnl_pool *pool, int *ordinals)
 	return all;
 }
 
-/* Of @nr devices, all but @left_out; GPUs in the opposite order, without the first ones. */
+/* Returns a name for @nr devices less @left_out: of GPUs, without the first, in reverse order. */
 static const char *name_of_others(int nr, int left_out)
 {
 	static char name[64];
@@ -521,7 +521,7 @@ TEST(a_key_that_names_a_worker_leads_to_as_many)
 	struct rnl_job jobs[6];
 
 	skip_if_alone(pool);
-	/* Of a placed job it counts the workers of its device. */
+	/* For a placed job, the key counts the workers of the job's device. */
 	for (unsigned i = 0; i < 6 / nr_devices_of(pool); i++) {
 		placed_job(&jobs[i], gated_fn, &gate, 1);
 		must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(i)));
@@ -550,8 +550,8 @@ static void move(struct rnl_pool *pool, void *dst, const void *src, size_t pitch
 }
 
 /*
- * By content: both directions, by a worker of each device, in one row and in many, with peer access
- * and without.
+ * Checks the bytes: both directions, by a worker of each device, in one row and in many, with peer
+ * access and without.
  */
 TEST(copies_between_devices_arrive, .loops = 4)
 {
@@ -643,10 +643,10 @@ TEST(memory_of_another_device_is_not_freed)
 
 /* ---- joins --------------------------------------------------------------- */
 
-/* A stage on all devices, then one job that comes after it and sees what all of them wrote. */
+/* A job of a stage on all devices. A job that comes after the stage sees all its writes. */
 struct stage {
 	struct rnl_job job;
-	unsigned char *mem;	/* of its device */
+	unsigned char *mem;	/* on the job's device */
 	uint8_t value;
 };
 
@@ -680,7 +680,7 @@ static int gathers_fn(struct rnl_job *job)
 	return ret;
 }
 
-/* @_i: by a job after the barrier, or by a join of this thread. */
+/* @_i: 0: a job after the barrier reads the stages; 1: this thread does, after a join. */
 TEST(barriers_join_devices, .loops = 2)
 {
 	struct rnl_pool *pool = pool_over_of(3, 2);
@@ -770,7 +770,7 @@ TEST(queued_placed_jobs_are_cancelled_and_late_in_time)
 	}
 	for (int i = 4; i < 8; i++)
 		must(rnl_job_cancel(&jobs[i]));
-	/* The workers are still held: the timer thread tells. */
+	/* The workers are still held: the timer thread completes the jobs. */
 	for (int i = 0; i < 8; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), i < 4 ? -ETIMEDOUT : -ECANCELED);
 	gate_open(&gate);
@@ -846,7 +846,7 @@ static bool is_notified(const struct rnl_map *map, struct rnl_pool *pool, unsign
 	       device < nr_devices_of(pool);
 }
 
-/* Not after each map: the workers of a device may get no CPU for so long, on a busy machine. */
+/* Returns true if each device ran chunks. One map may miss a device: its workers may get no CPU. */
 static bool all_told_took_part(const struct rnl_map *map, struct rnl_pool *pool)
 {
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++) {
@@ -856,7 +856,7 @@ static bool all_told_took_part(const struct rnl_map *map, struct rnl_pool *pool)
 	return true;
 }
 
-/* @_i: by all devices, or by the second one alone; timed and not. */
+/* @_i: bit 0: only on the second device, not on all; bit 1: timed. */
 TEST(a_map_uses_all_devices_or_those_it_is_told, .loops = 4)
 {
 	struct rnl_pool *pool = pool_over_of(2, 2);
@@ -897,7 +897,7 @@ TEST(a_map_uses_all_devices_or_those_it_is_told, .loops = 4)
 	ck_assert_uint_eq(nr_chunks, nr_maps * sizeof(in) / 4096);
 	if (_i / 2) {
 		ck_assert_uint_gt(report.kernel_ns, 0);
-		/* The times of both lie in the map's: each of three stages, on so many devices. */
+		/* On two devices, each of three stages takes at most the map's time. */
 		ck_assert_uint_le(report.overlap_percent, 100u * 3 * 2);
 	}
 	map.devices = UINT64_C(1) << 40;
@@ -936,7 +936,7 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 	attr.in_bytes = attr.out_bytes = sizeof(uint32_t);
 	attr.max_batch = 1;
 	attr.devices = notified ? 2 : 0;
-	/* With one slab no device has one of its own. */
+	/* With one slab, no device has a slab of its own. */
 	attr.nr_slabs = attr.max_slabs = _i == 2 ? 1 : 0;
 	attr.slab_bytes = sizeof(echoes) / sizeof(echoes[0]) * sizeof(uint32_t);
 	must(rnl_batcher_create(&batcher, pool, &attr));
@@ -947,7 +947,7 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 		memcpy(echoes[i].request.in, &echoes[i].value, sizeof(uint32_t));
 		must(rnl_request_commit(&echoes[i].request));
 	}
-	/* Two workers of each device that is used. */
+	/* Both workers of each used device are in the function. */
 	gate_await(&gate, notified ? 2 : 4);
 	gate_open(&gate);
 	for (uint32_t i = 0; i < 8; i++) {
@@ -967,7 +967,7 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what is told --------------------------------------------------------- */
+/* ---- labels and tracks ---------------------------------------------------- */
 
 TEST(labels_name_the_device)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Notices for the end of a closed pool. */
+/* RNL_EMPTY notices: the pool is closed, and all other jobs are done. */
 #include <runnel/more.h>
 
 #include "asks.h"
@@ -30,14 +30,14 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 	ck_assert_int_eq(queued.runs, 1);
 	ck_assert(is_done(&held[0]) && is_done(&held[1]));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	/* An empty pool notifies at once. */
+	/* In a closed and empty pool, a notice completes immediately. */
 	must(submit_when(pool, &notices[0].job, RNL_EMPTY));
 	ck_assert_int_eq(result_of(&notices[0].job), 0);
 	rnl_pool_destroy(pool);
 	ck_assert_int_eq(notices[0].runs, 2);
 }
 
-/* Its queue, its callback or a wait tells: as of rnl_barrier_notify(). */
+/* A queue, a callback or a wait reports the notice, like a job of rnl_barrier_notify(). */
 TEST(a_notice_needs_no_function)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -58,7 +58,7 @@ TEST(a_notice_needs_no_function)
 	rnl_cq_destroy(cq);
 }
 
-/* A job after the barrier, and the notice, could wait for each other. */
+/* A notice in a barrier and a job after the barrier could wait for each other. */
 TEST(a_notice_is_in_no_barrier)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -86,14 +86,14 @@ TEST(an_open_pool_that_is_empty_does_not_notify, .timeout_s = 60)
 	ck_assert_int_eq(result_of(&job), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_ne(rnl_job_wait(&notice.job, 0), 0);
-	/* A cancel of all leaves it there, and one of its own does not. */
+	/* rnl_pool_cancel() does not cancel the notice, but rnl_job_cancel() does. */
 	ck_assert_int_eq(rnl_pool_cancel(pool), 0);
 	submit_job(pool, &job, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&job), 0);
 	ck_assert_int_ne(rnl_job_wait(&notice.job, 0), 0);
 	must(rnl_job_cancel(&notice.job));
 	ck_assert_int_eq(result_of(&notice.job), -ECANCELED);
-	/* A destroy waits for it. */
+	/* A destroy waits for the notice. */
 	must(submit_when(pool, &notice.job, RNL_EMPTY));
 	rnl_pool_destroy(pool);
 	ck_assert_int_eq(notice.job.result, 0);
@@ -125,7 +125,7 @@ TEST(after_a_stop_an_event_loop_learns_of_the_end_by_its_queue, .timeout_s = 60)
 	rnl_cq_destroy(cq);
 }
 
-/* The last job and the close, side by side with the notice: it always comes, and last. */
+/* Whether the last job or the close comes first, the notice always completes, and last. */
 TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 {
 	enum { NR = 20 };
@@ -152,7 +152,7 @@ TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 	}
 }
 
-/* The timer thread looks while the pool is being closed: the job that waits for its time is counted. */
+/* The timer thread may check during the close, and must count the delayed job as not done. */
 TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
 {
 	enum { NR = 6 };
@@ -186,7 +186,7 @@ static int submit_the_notice(struct rnl_job *job)
 	return submit_when(job->user, &last_notice.job, RNL_EMPTY);
 }
 
-/* The drain may look between the job's end and the notice's. */
+/* The drain may check between the job's end and the notice's end. */
 TEST(a_drain_waits_for_a_notice_that_the_last_job_submits, .timeout_s = 60)
 {
 	struct rnl_job job;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* A process exits with its own status whenever it wants, whatever its pools do. */
-#define _GNU_SOURCE		/* environ */
+/* A process can exit at any time with its own status, whatever its pools do. */
+#define _GNU_SOURCE		/* for environ */
 #include <spawn.h>
 
 #include "host_kernel.h"
 #include "pool.h"
 #include "sanitizers.h"
 
-/* The programs below leave everything behind on purpose. */
+/* The programs below leak everything on purpose. */
 SANITIZER_OPTIONS("detect_leaks=0:report_thread_leaks=0:atexit_sleep_ms=0");
 
-/* ---- programs that end: suite_begin() runs one, in a process of its own ---------- */
+/* ---- programs: suite_begin() runs one, in a process of its own ------------------- */
 
-/* No assertions, as Check is not there. A program that fails exits with 100. */
+/* In place of assertions: the programs run without Check. A program that fails exits with 100. */
 #define OR_END(condition) \
 	do { \
 		if (!(condition)) { \
@@ -77,7 +77,7 @@ static void again(struct rnl_job *job)
 	(void)rnl_submit(pool, job);
 }
 
-/* Jobs that submit themselves again and again. */
+/* Runs jobs that submit themselves again and again. */
 static int while_jobs_run(void)
 {
 	create(0);
@@ -91,7 +91,7 @@ static int while_jobs_run(void)
 	return 3;
 }
 
-/* Threads that wait in each kind of wait. */
+/* A function for each kind of wait. */
 static int wait_for_cq(void *arg)
 {
 	struct rnl_job *list[1];
@@ -198,7 +198,7 @@ static void destroy_it(void)
 	rnl_pool_destroy(pool);
 }
 
-/* A handler from before the pool, which runs last. */
+/* The handler is registered before the pool is created, so it runs last. */
 static int with_a_destroy_in_a_handler(void)
 {
 	OR_END(!atexit(destroy_it));
@@ -240,7 +240,7 @@ static const struct {
 
 /* ---- the tests ----------------------------------------------------------- */
 
-static char *self;		/* this program */
+static char *self;		/* path of this program */
 
 static void check_program(int i)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that were cancelled or are late are told while every worker is busy: the gate that holds
- * the workers is closed until they were.
+ * Cancelled and expired jobs complete while every worker is busy: the gate that holds the workers
+ * stays closed until then.
  */
 #include <runnel/more.h>
 #include <runnel/thread.h>
@@ -34,7 +34,7 @@ static void jam_end(struct jam *jam)
 	rnl_pool_destroy(jam->pool);
 }
 
-/* The ways of a job into a queue. */
+/* Ways to submit a job. */
 enum way { OPEN, KEYED, URGENT, MANY, WAYS };
 
 static void submit_by(struct rnl_pool *pool, struct rnl_job *job, enum way way)
@@ -46,7 +46,7 @@ static void submit_by(struct rnl_pool *pool, struct rnl_job *job, enum way way)
 		must(way == KEYED ? submit_by_key(pool, job, 7) : rnl_submit(pool, job));
 }
 
-/* Why a job is not to wait: it is cancelled, or it has a deadline. */
+/* Why a queued job completes without a worker: a cancel or a deadline. */
 struct why {
 	bool cancel;
 	int result;
@@ -66,7 +66,7 @@ static void submit_for(struct rnl_pool *pool, struct rnl_job *job, enum way way,
 	for (enum way way = 0; way < WAYS; way++) \
 		for (const struct why *why = whys; why < whys + COUNT(whys); why++)
 
-/* ---- who is told --------------------------------------------------------- */
+/* ---- completion ---------------------------------------------------------- */
 
 TEST(a_waiter_is_told_while_the_workers_are_busy)
 {
@@ -79,7 +79,7 @@ TEST(a_waiter_is_told_while_the_workers_are_busy)
 		submit_for(jam.pool, &notified.job, way, why);
 		ck_assert_int_eq(result_of(&notified.job), why->result);
 		ck_assert_int_eq(notified.runs, 0);
-		/* The memory is ours. */
+		/* The memory is the test's again. */
 		memset(&notified, 0xff, sizeof(notified));
 	}
 	jam_end(&jam);
@@ -171,7 +171,7 @@ TEST(a_notice_that_is_cancelled_is_told_while_the_workers_are_busy)
 	jam_of(&jam, 1);
 	job_of(&notice, noop_fn, NULL);
 	for (int i = 0; i < 6; i++) {
-		/* It waits for space, or is queued at once. */
+		/* The notice waits for space, or is queued immediately. */
 		must(submit_when(i % 2 ? full.pool : jam.pool, &notice, RNL_SPACE));
 		must(rnl_job_cancel(&notice));
 		ck_assert_int_eq(result_of(&notice), -ECANCELED);
@@ -183,7 +183,7 @@ TEST(a_notice_that_is_cancelled_is_told_while_the_workers_are_busy)
 	jam_end(&jam);
 }
 
-/* With a look at all others for each cancel this takes minutes. */
+/* If each cancel searched all notices, this would take minutes. */
 TEST(many_notices_are_cancelled_one_by_one, .timeout_s = 30)
 {
 	enum { NR = 100000 };
@@ -251,7 +251,7 @@ TEST(a_callback_on_the_timer_thread_has_no_stream)
 	jam_end(&jam);
 }
 
-/* ---- what becomes of the others ------------------------------------------ */
+/* ---- effects on other jobs ----------------------------------------------- */
 
 TEST(the_jobs_that_stay_keep_their_order, .timeout_s = 60)
 {
@@ -268,7 +268,7 @@ TEST(the_jobs_that_stay_keep_their_order, .timeout_s = 60)
 		must(rnl_job_set_deadline(&noted[i].job, times[i % 8]));
 		must(i & 8 ? submit_by_key(jam.pool, &noted[i].job, (uint64_t)(i & 3)) :
 			     rnl_submit(jam.pool, &noted[i].job));
-		/* Of those that would stay some are cancelled. */
+		/* Some of the jobs that would stay are cancelled. */
 		if (i % 8 == 6)
 			must(rnl_job_cancel(&noted[i].job));
 	}
@@ -338,7 +338,7 @@ TEST(a_resize_does_not_wait_for_keyed_jobs_that_left)
 	}
 	resize = (struct resize){ jam.pool, 3 };
 	call_start(&call, resize_fn, &resize);
-	/* It waits for these jobs alone: the held ones have no key. */
+	/* The resize waits only for these jobs: the held ones have no key. */
 	ck_waits(call.tid);
 	for (int i = 0; i < 3; i++)
 		must(rnl_job_cancel(&keyed[i]));
@@ -372,7 +372,7 @@ TEST(a_drain_ends_when_the_last_job_has_left)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- beside everything else ---------------------------------------------- */
+/* ---- concurrency --------------------------------------------------------- */
 
 enum { SUBMITTERS = 2, RING = 512, EACH = 30000 };
 
@@ -400,7 +400,7 @@ static void notified(struct rnl_job *job)
 	rnl_container_of(job, struct entry, job)->notified++;
 }
 
-/* Waits for the last run of an entry, and looks how it ended. */
+/* Waits for the last run of an entry, and checks its result. */
 static void end_entry(struct submitter *s, struct entry *e)
 {
 	int result;
@@ -441,7 +441,7 @@ static int storm(void *arg)
 			break;
 		}
 		s->bad += ret != 0;
-		/* A cancel of the newest job, or of an older one. */
+		/* Cancels the newest job, or an older one. */
 		if (r >> 60 & 1) {
 			e = &s->ring[(i + RING - (r >> 40 & 63)) % RING];
 			if (e->job.user)
@@ -485,9 +485,9 @@ TEST(each_job_ends_once_as_it_was_said_beside_steals_resizes_drains_and_a_close,
 	}
 }
 
-/* ---- what the timer thread does first ------------------------------------------ */
+/* ---- priorities of the timer thread -------------------------------------------- */
 
-/* Cancels a queued job when the timer thread has nothing to do. Return: how long it took to be told. */
+/* Cancels a queued job while the timer thread is idle. Returns the time until the job was done. */
 static int64_t cancel_took(struct rnl_pool *pool)
 {
 	struct rnl_job job;
@@ -501,7 +501,7 @@ static int64_t cancel_took(struct rnl_pool *pool)
 	return rnl_clock() - begin;
 }
 
-/* Once is enough: on a busy machine the timer thread gets no CPU for a while. */
+/* One quick cancel is enough: on a busy machine the timer thread gets no CPU for a while. */
 TEST(the_timer_thread_does_not_rest_before_it_sees_a_cancelled_job)
 {
 	struct jam jam;
@@ -521,8 +521,8 @@ static void note_queued(struct rnl_job *job)
 }
 
 /*
- * The timer thread has just searched when it comes to the delayed jobs, and rests 2 ms between two searches:
- * they are so many that half of them take longer. On a busy machine it may search first.
+ * The timer thread searches every 2 ms, and has just done so when it reaches the delayed jobs. To
+ * queue half of them takes longer than 2 ms. On a busy machine, it may search first.
  */
 TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 120, .loops = 3,
      .not_simulated = "it is long")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool whose device has failed: every call returns it at once, and destroy works. */
+/* A pool whose device has failed: each call returns -EIO immediately, and a destroy works. */
 #include <runnel/batch.h>
 #include <runnel/map.h>
 #include <runnel/memory.h>
@@ -21,14 +21,14 @@ __attribute__((weak)) void fake_fail_sticky(int code);
 static char path[64];
 
 /*
- * Objects from before the failure. With them the calls below need no CUDA, so the library itself
- * refuses them.
+ * Objects created before the failure. With these objects, the calls below need no CUDA, so the
+ * library itself must refuse them.
  */
 struct before {
 	struct rnl_batcher_attr attr;
 	struct rnl_batcher *batcher;
 	struct rnl_request request;	/* reserved */
-	char *array;			/* pinned; more of its size are free */
+	char *array;			/* pinned; another buffer of its size is free */
 };
 
 static void prepare(struct rnl_pool *pool, struct before *b)
@@ -126,7 +126,7 @@ TEST(every_call_says_that_the_device_has_failed)
 	hold_workers(pool, &gate, &job, 1);
 	fake_fail_sticky(ILLEGAL_ADDRESS);
 	gate_open(&gate);
-	/* The job's mark is the first call that fails. */
+	/* The first CUDA call that fails is for the job's mark. */
 	ck_assert_int_eq(result_of(&job), -EIO);
 	ck_assert_int_eq(rnl_pool_health(pool, &health), 0);
 	ck_assert_uint_eq(health.state, RNL_HEALTH_FAILED);
@@ -147,7 +147,7 @@ TEST(every_call_says_that_the_device_has_failed)
 
 static void *filled;
 
-/* Issues something, and fails beside the device. */
+/* Issues work, makes the device fail, and returns another error. */
 static int fails_first_fn(struct rnl_job *job)
 {
 	int ret = rnl_fill(filled, 0, 64);
@@ -176,7 +176,7 @@ TEST(a_barrier_has_the_result_of_its_job_that_failed_by_itself)
 	rnl_pool_destroy(pool);
 }
 
-/* An event loop need not block in a drain then either. */
+/* After a failure, too, an event loop need not block in a drain. */
 TEST(a_notice_for_the_end_comes_all_the_same)
 {
 	struct rnl_job job, notices[2];
@@ -200,7 +200,7 @@ TEST(a_notice_for_the_end_comes_all_the_same)
 	rnl_pool_destroy(pool);
 }
 
-/* Jobs in flight are done; it is unknown when. */
+/* Jobs in flight complete; the time of their end on the device is unknown. */
 TEST(a_trace_that_runs_then_is_whole)
 {
 	struct gate gate = GATE_INIT;
@@ -234,10 +234,10 @@ TEST(a_trace_that_runs_then_is_whole)
 	rnl_pool_destroy(pool);
 }
 
-/* The threads of pools; those of the double may end at any time. */
+/* Threads of pools only: those of the double may end at any time. */
 #define POOL_THREADS "rnl-worker*"
 
-/* On this device threads never end, so one that is started in vain would stay. */
+/* Threads of a failed device never end, so a thread that is started in vain would stay. */
 TEST(no_thread_is_started_for_a_device_that_has_failed)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;

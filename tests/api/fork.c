@@ -15,10 +15,10 @@
 
 SUITE_FORKS
 
-/* Children start threads. They exit, too, and nothing of the parent's threads is a leak there. */
+/* Children start threads, and exit. Memory of the parent's threads is no leak in a child. */
 SANITIZER_OPTIONS("die_after_fork=0");
 
-/* For a child, where Check's assertions would report as if from the parent. */
+/* For a child: an assertion of Check would report as if from the parent. */
 #define CHILD_ASSERT(condition) \
 	do { \
 		if (!(condition)) { \
@@ -27,7 +27,7 @@ SANITIZER_OPTIONS("die_after_fork=0");
 		} \
 	} while (0)
 
-/* Waits for a child, which must exit by itself with status 0. */
+/* Waits until a child exits, and checks that its status is 0. */
 static void await_child(pid_t pid)
 {
 	int status = -1;
@@ -40,7 +40,7 @@ static void await_child(pid_t pid)
 	ck_assert_int_eq(WEXITSTATUS(status), 0);
 }
 
-/* Flushes output, so that it is not written twice, and forks. */
+/* Flushes output, which would otherwise be written twice, and forks. */
 static pid_t fork_clean(void)
 {
 	fflush(NULL);
@@ -456,14 +456,14 @@ static void check_more_owner_dead(struct more *m)
 	CHILD_ASSERT(rnl_job_set_deadline(&m->done, 1) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_set_flags(&m->done, RNL_URGENT) == -EOWNERDEAD);
 	CHILD_ASSERT(!rnl_worker().data);
-	/* It gives the child's descriptor back, and the child's memory. */
+	/* The destroy frees the child's descriptor and memory. */
 	CHILD_ASSERT(fcntl(m->fd, F_GETFD) >= 0);
 	rnl_cq_destroy(m->cq);
 	CHILD_ASSERT(fcntl(m->fd, F_GETFD) == -1 && errno == EBADF);
 	m->cq = NULL;
 }
 
-/* The child has its own queue and callbacks. */
+/* Creates and uses a queue of the child's own. */
 static void use_own_queue(void)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -502,7 +502,7 @@ TEST(in_a_child_the_parents_queues_and_jobs_are_left_alone)
 		_exit(0);
 	}
 	await_child(pid);
-	/* The child has not reaped, and not read the descriptor that both share. */
+	/* The child has not reaped, and has not read the shared descriptor. */
 	ck_assert_int_eq(rnl_cq_fd(m.cq), m.fd);
 	ck_assert_int_eq(rnl_cq_reap(m.cq, list, 2, 0), 1);
 	ck_assert_ptr_eq(list[0], &m.finished);
