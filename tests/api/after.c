@@ -83,7 +83,7 @@ TEST(a_job_after_nothing_starts_at_once)
 	counted_of(&after, NULL, &barrier);
 	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 
-	/* Finished jobs, and a job that was added but not submitted, do not delay it. */
+	/* Finished jobs, and a job that was added but not submitted, do not delay @after. */
 	counted_of(&before, &barrier, NULL);
 	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 	must(rnl_submit(pool, &before.job));

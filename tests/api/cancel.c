@@ -92,9 +92,7 @@ TEST(a_running_job_goes_on)
 	rnl_pool_destroy(pool);
 }
 
-/*
- * Waits at the gate `user`. Returns 1 if the job is cancelled at the end, plus 10 if at the start.
- */
+/* Waits at the gate `user`. Returns 1 if the job was cancelled after that, plus 10 if before. */
 static int asking_fn(struct rnl_job *job)
 {
 	int before = rnl_job_is_cancelled(job);
