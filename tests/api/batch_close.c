@@ -4,8 +4,6 @@
 
 #include "batch.h"
 
-/* ---- the end --------------------------------------------------------------- */
-
 TEST(destroy_waits_for_what_is_committed)
 {
 	struct rnl_job job;

@@ -64,7 +64,6 @@ TEST(a_callback_is_called_once_for_each_run_on_a_worker)
 			ck_assert_int_ge(called.worker, 0);
 			ck_assert_int_lt(called.worker, 2);
 		}
-		/* Without a callback. */
 		must(rnl_job_set_on_done(&called.job, NULL));
 		ck_assert_int_eq(submit_and_wait(pool, &called.job), results[i]);
 		must(rnl_pool_drain(pool, RNL_FOREVER));

@@ -429,7 +429,6 @@ TEST(a_chain_after_a_barrier_with_all_rounds_under_way_is_refused)
 	chain_of(rings, 2, &record);
 	must(rnl_job_set_after(&rings[0].job, &full.barrier));
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EAGAIN);
-	/* A notice is refused, too. */
 	must(rnl_job_init(&notice, NULL));
 	ck_assert_int_eq(rnl_barrier_notify(&full.barrier, &notice), -EAGAIN);
 	gate_open(&full.plug);

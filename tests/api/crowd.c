@@ -141,7 +141,6 @@ TEST(one_worker_more_is_refused_with_the_bound)
 	rnl_pool_destroy(pool);
 }
 
-/* Fills the byte at the job's index. */
 static int fill_fn(struct rnl_job *job)
 {
 	return rnl_fill((char *)job->user + (job - more), 1, 1);
