@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that gather: what they issue means the same as ever, with fewer calls of the driver.
+ * Jobs with RNL_GATHER: their work has the usual effect, with fewer driver calls.
  *
  * tests/cuda/gather.c compiles this file again, for a kernel that runs on the GPU.
  */
@@ -35,7 +35,7 @@ static struct rnl_dim grid_of(uint32_t add)
 	return (struct rnl_dim){ 1 + add % 3, 1, 1 };
 }
 
-/* A launch that has got another's grid spoils the memory. */
+/* Spoils the memory if the launch got another launch's grid. */
 static void change_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct change *c = args;
@@ -96,7 +96,7 @@ static struct {
 	struct program programs[JOBS];
 } all;
 
-/* Most are small; a mover takes up to 16 KB. */
+/* Returns a size, mostly small; the mover copies up to 16 KB. */
 static unsigned any_bytes(uint64_t *random)
 {
 	static const unsigned most[] = { 16, 96, 400, 16400, BYTES };
@@ -119,7 +119,7 @@ static void draw_rows(struct op *op, uint64_t *random)
 	op->bytes = extent(op, op->dst_pitch > op->src_pitch ? op->dst_pitch : op->src_pitch);
 }
 
-/* Half of the places are aligned, as threads of a mover like them. */
+/* Returns an offset; half of them are aligned to 16 bytes, which is the mover's fast case. */
 static unsigned any_place(uint64_t *random, unsigned bytes)
 {
 	const unsigned at = draw(random, BYTES - bytes + 1);
@@ -161,7 +161,7 @@ static int issue(struct program *p, const struct op *op)
 		return launch(&flip, grid_of(op->src),
 			      &(struct change){ dst, op->bytes, op->dst_at });
 	default:
-		/* What was issued goes to the stream now. */
+		/* rnl_stream() issues the gathered work. */
 		return rnl_stream() || on_host() ? 0 : -EIO;
 	}
 }
@@ -204,7 +204,7 @@ static int program_fn(struct rnl_job *job)
 	return ret;
 }
 
-/* Copies the whole of a job's memory in, or back. */
+/* Copies a job's shadow to its device memory; back_fn() copies the device memory out. */
 static int in_fn(struct rnl_job *job)
 {
 	struct program *p = rnl_container_of(job, struct program, job);
@@ -223,7 +223,7 @@ static int back_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(back[p - all.programs][D1], p->mem[D1], BYTES);
 }
 
-/* All jobs, behind one that holds the only worker, so that they are a backlog. */
+/* Runs all jobs.  Another job holds the only worker until they are queued: a backlog. */
 static void run_all(int (*fn)(struct rnl_job *job), bool gather)
 {
 	struct gate gate = GATE_INIT;
@@ -241,7 +241,7 @@ static void run_all(int (*fn)(struct rnl_job *job), bool gather)
 	must(rnl_job_wait(&held, RNL_FOREVER));
 }
 
-/* @fn: the worker has learned that it is short, so many jobs of it are a group. */
+/* Runs @fn until the worker knows that it is short: then many of its jobs form a group. */
 static void begin(int (*fn)(struct rnl_job *job))
 {
 	void *mem;
@@ -260,7 +260,7 @@ static void begin(int (*fn)(struct rnl_job *job))
 			p->mem[m] = of + (2 * i + m % 2) * BYTES;
 		}
 	}
-	/* No function is to read device memory that nobody has written. */
+	/* No function should read device memory that was never written. */
 	run_all(in_fn, false);
 	for (int i = 0; i < 20; i++)
 		run_all(fn, true);
@@ -377,13 +377,13 @@ static void shadow_j(struct program *p)
 	memcpy(p->shadow[Q1], p->shadow[D0], BYTES);
 }
 
-/* Calls for single copies, since the double counts them. */
+/* Returns the number of single copies, which only the double counts. */
 static uint64_t nr_copies(void)
 {
 	return test_fake() ? fake_calls("cudaMemcpyAsync") : 0;
 }
 
-/* A group ends early if its jobs take long, on a busy machine: not in each round. */
+/* On a busy machine, slow jobs end a group early, so one good round is enough. */
 TEST(small_jobs_take_few_calls_of_the_driver, .timeout_s = 60)
 {
 	bool few = false;
@@ -417,13 +417,13 @@ static uint64_t nr_graphs(void)
 	return stats.graphs;
 }
 
-/* The library makes them if its toolkit is CUDA 13 or later. */
+/* Returns true if the library makes graphs: it was built with CUDA 13 or later. */
 static bool has_graphs(void)
 {
 	return !on_host() && (!test_fake() || fake_calls("cuKernelGetFunction"));
 }
 
-/* Runs until so many graphs more have been launched, or for many rounds. */
+/* Runs rounds until @nr more graphs are launched.  Returns false if 200 rounds do not do it. */
 static bool await_graphs(uint64_t nr)
 {
 	const uint64_t before = nr_graphs();
@@ -442,7 +442,7 @@ static void check_j(void)
 
 static unsigned turn;
 
-/* Its launch differs from that of the last turn in its kernel, or its grid, alone. */
+/* Its launch differs from the last turn's in the kernel, the grid, both, or not at all. */
 static int turns_fn(struct rnl_job *job)
 {
 	const struct program *p = rnl_container_of(job, struct program, job);
@@ -480,7 +480,7 @@ TEST(groups_become_graphs, .timeout_s = 60, .loops = 2)
 	end();
 }
 
-/* What is refused is issued call by call, and no job is told. */
+/* Work of a refused graph is issued call by call, and no job fails. */
 TEST(a_graph_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 8)
 {
 	static const char *const calls[] = {
@@ -508,7 +508,7 @@ TEST(a_graph_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 8)
 
 /* ---- order ------------------------------------------------------------------------ */
 
-/* Changes memory that all of them share, in steps that are not to mix with those of others. */
+/* Changes memory that all jobs share, in steps that must not mix with another job's. */
 static int shared_fn(struct rnl_job *job)
 {
 	const struct program *p = &all.programs[0];
@@ -535,7 +535,7 @@ static void shadow_shared(uint32_t nr)
 
 enum { BY_KEY, BY_BARRIERS, BY_CHAIN, ORDERS };
 
-/* Jobs that are to come one after the other, though their worker has them all at once. */
+/* The jobs must run one after the other, although all are queued on one worker. */
 TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 {
 	struct gate gate = GATE_INIT;
@@ -564,7 +564,7 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 	}
 	if (_i == BY_CHAIN)
 		must(rnl_submit(all.pool, &jobs[0]));
-	/* So that there is a backlog behind a chain, too. */
+	/* A chain is one queued job; this one makes a backlog. */
 	must(rnl_job_init(&other->job, j_fn));
 	must(rnl_job_set_flags(&other->job, RNL_GATHER));
 	must(rnl_submit(all.pool, &other->job));
@@ -579,7 +579,6 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 	end();
 }
 
-/* A job after the barrier reads what all of the group wrote. */
 TEST(a_job_after_their_barrier_finds_what_they_issued)
 {
 	struct gate gate = GATE_INIT;
@@ -613,7 +612,7 @@ TEST(a_job_after_their_barrier_finds_what_they_issued)
 	end();
 }
 
-/* The device is at the first one's kernel; a job after the barrier waits there, not on the host. */
+/* A job after the barrier starts while the device still runs the first job's kernel. */
 TEST(a_job_after_their_barrier_starts_when_they_are_issued)
 {
 	struct gate gate = GATE_INIT, kernel = GATE_INIT, function = GATE_INIT;
@@ -658,7 +657,7 @@ static int called_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* CUDA refuses to fill pageable memory: at once, or when the group is issued. */
+/* CUDA refuses to fill pageable memory: immediately, or when the group is issued. */
 static int refused_fn(struct rnl_job *job)
 {
 	struct program *p = rnl_container_of(job, struct program, job);
@@ -669,7 +668,7 @@ static int refused_fn(struct rnl_job *job)
 	return ret ? ret : j_fn(job);
 }
 
-/* Every fifth job, which does nothing more then; each has its own barrier. */
+/* Every fifth job fails and issues nothing more; each job has its own barrier. */
 TEST(an_error_is_its_own_jobs)
 {
 	struct gate gate = GATE_INIT;
@@ -698,13 +697,13 @@ TEST(an_error_is_its_own_jobs)
 		if (!ret)
 			shadow_j(&all.programs[i]);
 	}
-	/* The last one had nothing behind it, so nothing was gathered there. */
+	/* Only the last job had no job queued after it, and so did not gather. */
 	ck_assert_int_le(refused_at_once, 1);
 	check_all();
 	end();
 }
 
-/* The next one of a chain is not to run if the work of one fails, however late that is. */
+/* The next job of a chain must not run if a job's work fails, however late it fails. */
 TEST(an_error_of_what_was_gathered_ends_its_chain)
 {
 	struct program *first = &all.programs[0], *next = &all.programs[1];
@@ -720,7 +719,7 @@ TEST(an_error_of_what_was_gathered_ends_its_chain)
 	must(rnl_job_set_flags(&first->job, RNL_GATHER));
 	must(rnl_job_set_then(&first->job, &next->job));
 	must(rnl_submit(all.pool, &first->job));
-	/* So that there is a backlog behind it. */
+	/* Makes a backlog. */
 	submit_job(all.pool, &all.programs[2].job, noop_fn, NULL);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&next->job), -ECANCELED);
@@ -732,7 +731,7 @@ TEST(an_error_of_what_was_gathered_ends_its_chain)
 
 enum { LEAVES_OUT = 1, NOTES_MANY, STOPS, ENDINGS };
 
-/* Something is refused; `user` says what comes behind it. */
+/* Its fill is refused; `user` says which calls follow. */
 static int goes_on_fn(struct rnl_job *job)
 {
 	struct program *p = rnl_container_of(job, struct program, job);
@@ -774,7 +773,7 @@ TEST(nothing_of_a_job_comes_behind_its_error, .loops = ENDINGS - LEAVES_OUT)
 	end();
 }
 
-/* A unit's copy of the runtime, which keeps the error of its launch. */
+/* A unit's own copy of the runtime: it keeps the error of the unit's launches. */
 static _Thread_local int unit_error;
 
 static int unit_last_error(void)
@@ -802,7 +801,7 @@ static int refuse_launch(struct rnl_dim grid, struct rnl_dim block, const void *
 
 static const struct rnl_kernel refused = { "refused", 0, NULL, refuse_launch, NULL };
 
-/* `user`: launches what is refused; else, if it is not NULL, issues what was gathered before. */
+/* `user`: &refused: launches that kernel; another pointer: issues the gathered work first. */
 static int of_unit_fn(struct rnl_job *job)
 {
 	const struct rnl_dim one = { 1, 1, 1 };
@@ -856,7 +855,7 @@ TEST(a_job_that_is_alone_is_issued_at_once)
 
 /* ---- scratch ---------------------------------------------------------------------- */
 
-/* In to scratch, a kernel there, and out of it. */
+/* Copies into scratch, runs a kernel there, and copies out. */
 static int scratch_fn(struct rnl_job *job)
 {
 	struct program *p = rnl_container_of(job, struct program, job);
@@ -874,7 +873,7 @@ TEST(each_job_has_scratch_of_its_own, .loops = 2)
 {
 	skip_without_kernel();
 	begin(scratch_fn);
-	/* At first the workers have no block for it. */
+	/* In the first round the worker has no scratch block yet. */
 	for (int round = 0; round < 8; round++) {
 		run_all(scratch_fn, true);
 		for (unsigned i = 0; i < JOBS; i++) {
@@ -888,7 +887,7 @@ TEST(each_job_has_scratch_of_its_own, .loops = 2)
 	end();
 }
 
-/* ---- how they end ------------------------------------------------------------------ */
+/* ---- how jobs end ------------------------------------------------------------------ */
 
 static struct rnl_hold hold;
 
@@ -899,7 +898,7 @@ static int held_fn(struct rnl_job *job)
 	return ret ? ret : j_fn(job);
 }
 
-/* One job is held; every second one has a callback; some are late. */
+/* One job is held, every second job has a callback, some jobs expire or are cancelled. */
 TEST(holds_callbacks_and_deadlines_are_as_ever)
 {
 	struct gate gate = GATE_INIT;
@@ -935,7 +934,7 @@ TEST(holds_callbacks_and_deadlines_are_as_ever)
 	end();
 }
 
-/* While a function of the group runs, another worker takes the jobs behind it. */
+/* While a function of the group runs, another worker takes the jobs queued after it. */
 TEST(jobs_that_are_not_taken_yet_can_be_stolen)
 {
 	struct gate function = GATE_INIT, queued = GATE_INIT;

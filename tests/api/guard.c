@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a guard checks, when, how often it calls a function; results stay the same. */
+/* The guard's checks: when they run, how often they call a function, and the same results. */
 #include <runnel/guard.h>
 #include <runnel/memory.h>
 #include <runnel/stats.h>
@@ -13,7 +13,7 @@ SUITE_FORKS
 
 static struct said said;
 
-/* ---- what jobs do ----------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------- */
 
 /* Memory of one run of a list of jobs. */
 struct ground {
@@ -162,7 +162,7 @@ static int (*const correct[])(struct rnl_job *job) = {
 	fails_by_itself, copies_nothing, fills_many, writes_twice, asks_about_the_pool,
 };
 
-/* Runs each job twice, one after the other, and notes the results. */
+/* Runs each job twice in a row and stores the results. */
 static void run_correct(struct rnl_pool *pool, struct ground *g, int *results)
 {
 	for (unsigned i = 0; i < 2 * COUNT(correct); i++)
@@ -190,7 +190,7 @@ static void compare_with_unguarded(uint32_t guard, uint32_t stream)
 		ck_assert_uint_eq(figures_of(guarded).guard.functions, COUNT(correct));
 		ck_assert_uint_eq(figures_of(guarded).guard.twice, 0);
 		ck_assert_uint_eq(figures_of(guarded).guard.postponed, 0);
-		/* Each function was called once a run. */
+		/* Each function was called once per run. */
 		ck_assert_uint_eq(h.nr_calls, 2 * COUNT(correct));
 		ck_assert_int_eq(memcmp(plain, watched, sizeof(plain)), 0);
 		ck_assert_int_eq(memcmp(g.out, h.out, BYTES), 0);
@@ -218,7 +218,7 @@ TEST(so_they_are_by_the_strict_guard)
 	compare_with_unguarded(RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD);
 }
 
-/* ---- what jobs should not do ------------------------------------------------- */
+/* ---- jobs with findings ------------------------------------------------------ */
 
 struct bad {
 	struct ground ground;
@@ -227,7 +227,7 @@ struct bad {
 	void *mem;
 };
 
-/* Visible, and linked with -rdynamic, so that dladdr() finds the names. */
+/* Visible, and linked with -rdynamic, because dladdr() must find the names. */
 #define BAD_JOB(name) \
 	__attribute__((visibility("default"))) int name(struct rnl_job *job); \
 	int name(struct rnl_job *job) \
@@ -263,7 +263,7 @@ BAD_JOB(bad_uses_legacy)
 
 	return ret ? -EIO : rnl_copy(b->ground.out, b->ground.device, BYTES);
 END
-/* On a private stream it would have no order with the next call. */
+/* Waits itself, because a private stream has no order with the legacy stream. */
 BAD_JOB(bad_uses_legacy_alone)
 	int ret = CUDA(memset_fn *, "cudaMemsetAsync")(b->ground.device, 0x47, BYTES, NULL);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a guard holds up, calls a second time, or cannot check. */
+/* Threads that the guard stops, functions that it calls twice, and those that it cannot check. */
 #include <sys/mman.h>
 
 #include <runnel/guard.h>
@@ -12,7 +12,7 @@
 
 static struct said said;
 
-/* ---- which threads were held ---------------------------------------------------------- */
+/* ---- threads that were stopped -------------------------------------------------------- */
 
 /* Waits for the other job, then issues. */
 struct waiting {
@@ -34,7 +34,7 @@ static int wait_and_fill(struct rnl_job *job)
 	return ret ? ret : 3;
 }
 
-/* CUDA refuses this call beside a capture. */
+/* CUDA refuses this call during a capture. */
 static int use_legacy_and_open(struct rnl_job *job)
 {
 	struct waiting *w = job->user;
@@ -50,7 +50,7 @@ static void count_told(struct rnl_job *job)
 	++*(_Atomic int *)job->user;
 }
 
-/* The watched function runs, and nobody else may come in; the timer thread calls these callbacks. */
+/* The watched function keeps the worker, so the timer thread calls the callbacks. */
 TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s = 60)
 {
 	enum { NR = 100 };
@@ -77,7 +77,7 @@ TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s
 		must(rnl_job_cancel(&jobs[i]));
 	}
 	ck_eventually(notified == NR);
-	/* Not 200 ms for each of them. */
+	/* The timer thread did not wait 200 ms before each callback. */
 	ck_assert_double_lt(seconds_now() - start, seconds_allowed(5));
 	gate_open(&w.gate);
 	ck_assert_int_eq(result_of(&w.job), 3);
@@ -105,13 +105,13 @@ TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 	must(rnl_submit(pool, &legacy));
 	ck_assert_int_eq(result_of(&w.job), 3);
 	ck_assert_int_gt(result_of(&legacy), 0);
-	/* Its work was done once, by the second call. */
+	/* The work was done once, by the second call. */
 	ck_assert_uint_eq(w.nr_calls, 2);
 	ck_assert_bytes((unsigned char *)mem, 64, 7);
 	ck_assert_uint_eq(figures_of(pool).guard.twice, 1);
 	ck_assert_uint_eq(figures_of(pool).guard.functions, 0);
 	ck_assert_uint_eq(said.nr, 0);
-	/* Alone it is checked, and there is no finding. */
+	/* With no other job running, the function is checked, without a finding. */
 	for (unsigned i = 0; i < 8; i++) {
 		ck_assert_int_eq(submit_and_wait(pool, &w.job), 3);
 	}
@@ -122,7 +122,7 @@ TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what is called again ------------------------------------------------- */
+/* ---- functions that are called again -------------------------------------- */
 
 struct add {
 	int *word;
@@ -171,7 +171,7 @@ TEST(what_the_first_call_launched_was_not_done)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what cannot be watched ------------------------------------------------- */
+/* ---- functions that cannot be watched --------------------------------------- */
 
 struct owing {
 	struct gate gate;
@@ -179,7 +179,7 @@ struct owing {
 	void *mem;
 };
 
-/* Its worker has to copy when the gate opens. */
+/* When the gate opens, the worker must finish this copy with the CPU. */
 static int hold_and_copy_out(struct rnl_job *job)
 {
 	struct owing *o = job->user;
@@ -224,7 +224,7 @@ static void count_replay_line(void *arg, enum rnl_log_level level, const char *m
 	*(_Atomic unsigned *)arg += !strncmp(msg, "replay: ", 8);
 }
 
-/* A capture would have to wait for the copy, and the copy waits for this function. */
+/* A capture would wait for the copy, and the copy waits for this function. */
 TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 {
 	struct owing owing = { .gate = GATE_INIT };
@@ -238,7 +238,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 	pool = pool_of(1, .guard = _i ? RNL_GUARD_REPORT : RNL_GUARD_OFF, .log = count_replay_line,
 		       .log_arg = (void *)&notified);
 	must(rnl_memory_get(pool, 0, 64, &owing.mem, 0));
-	/* The guard knows both functions then. */
+	/* After these runs the guard knows both functions. */
 	ck_assert_int_eq(run_job(pool, open_fn, &owing), 4);
 	ck_assert_int_eq(run_job(pool, hold_and_copy_out, &owing), 0);
 	/* A capture would log that a function with a result cannot be replayed. */
@@ -255,7 +255,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 		ck_assert_bytes(owing.pageable, sizeof(owing.pageable), 7);
 		ck_assert_uint_eq(notified, 0);
 	}
-	/* Later one run is recorded. */
+	/* One of the later runs is recorded. */
 	for (int run = 0; run < 8; run++)
 		ck_assert_int_eq(submit_and_wait(pool, &opens), 4);
 	ck_assert_uint_eq(notified, 1);
@@ -274,7 +274,7 @@ static int copy_pageable(struct rnl_job *job)
 }
 #endif
 
-/* Like a compiler at run time: the function is in no file. */
+/* The function is in no file, like one made by a compiler at run time. */
 TEST(a_function_that_has_no_file_is_named_by_its_address)
 {
 #ifdef __x86_64__

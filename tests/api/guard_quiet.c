@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Guard beside everything else: busy pools, jobs that wait for each other, resizes. */
+/* The guard in busy pools: jobs that wait for each other, maps, resizes. */
 #include <runnel/batch.h>
 #include <runnel/guard.h>
 #include <runnel/map.h>
@@ -31,7 +31,7 @@ static int do_step(struct rnl_job *job)
 	return step->mem ? rnl_fill(step->mem, step->value, 64) : 0;
 }
 
-/* Separate functions: guard checks each one. */
+/* Separate functions, because the guard checks each function once. */
 static int step_a(struct rnl_job *job)
 {
 	return do_step(job) ? -EIO : 1;
@@ -51,7 +51,7 @@ static unsigned char *pinned_of(struct rnl_pool *pool, size_t bytes)
 	return mem;
 }
 
-/* ---- a pool that is not quiet -------------------------------------------------- */
+/* ---- a busy pool --------------------------------------------------------------- */
 
 TEST(beside_a_function_that_does_not_return_a_new_one_runs_unwatched_and_is_watched_later)
 {
@@ -67,7 +67,7 @@ TEST(beside_a_function_that_does_not_return_a_new_one_runs_unwatched_and_is_watc
 	ck_assert_uint_eq(figures_of(pool).guard.postponed, 1);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 1);
-	/* step_a was alone when it began. */
+	/* step_a was checked, because no other job ran when it began. */
 	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
 
 	step.value = 2;
@@ -132,7 +132,7 @@ TEST(a_callback_is_callers_code_too)
 	rnl_pool_destroy(pool);
 }
 
-/* Spins for so many seconds; NULL: not at all. */
+/* Spins for @seconds; NULL: not at all. */
 static void linger(const double *seconds)
 {
 	const double from = seconds_now();
@@ -169,7 +169,7 @@ static int submit_legacy(void *arg)
 
 static int (*const *some_functions(void))(struct rnl_job *job);
 
-/* False: a watched job took so long, on a busy machine, that nobody waits for it. */
+/* Returns false if a watched job took too long: then other workers do not wait for it. */
 static bool legacy_calls_go_on(void)
 {
 	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 3);
@@ -213,7 +213,7 @@ TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watch
 	test_skip("jobs of half a millisecond took so long that nobody waits for them");
 }
 
-/* ---- order, and what the library issues itself ----------------------------------- */
+/* ---- order, and the library's own work ------------------------------------------- */
 
 struct joining {
 	struct rnl_barrier barrier;
@@ -238,7 +238,7 @@ static int join_and_copy(struct rnl_job *job)
 	return ret ? ret : rnl_copy(j->copy, j->word, sizeof(int));
 }
 
-/* Once the barrier's job is issued, @joins joins it in its function; the gate holds a kernel. */
+/* @stores is issued, its kernel at the gate; then the function of @joins joins its barrier. */
 static void join_beside(struct rnl_pool *pool, struct joining *j, struct rnl_job *stores,
 			struct rnl_job *joins, bool after)
 {
@@ -302,7 +302,7 @@ static int map_fn(const struct rnl_chunk *chunk)
 	return ret ? ret : rnl_fill(chunk->out, 9, 1);
 }
 
-/* Whether the function was watched: not if others are inside at each try, on a busy machine. */
+/* Returns true if the function was watched, which needs one try with no other job running. */
 static bool watches_a_map(unsigned char *in, unsigned char *out)
 {
 	enum { NR = 1 << 20, CHUNK = 1 << 16 };
@@ -443,7 +443,7 @@ TEST(of_more_functions_than_it_can_keep_the_first_are_watched_and_all_run)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- all at once ------------------------------------------------------------------ */
+/* ---- several threads and many functions ------------------------------------------- */
 
 enum { NR_THREADS = 4, NR_JOBS = 400 };
 
@@ -480,7 +480,7 @@ static int submit_storm(void *arg)
 			break;
 		default:
 			job_of(&s->jobs[i], many[(i * 7 + s->offset) % COUNT(many)], NULL);
-			/* A job of `many` does nothing. */
+			/* The functions in `many` do nothing, so the memory is filled here. */
 			memset(s->steps[i].mem, s->steps[i].value, 64);
 			break;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the library leaves as it was in its callers: the last error of CUDA, which belongs to the
- * thread; the current device; and devices that no pool names.
+ * State that the library leaves unchanged: the caller's last CUDA error and its current device,
+ * which belong to the thread, and devices that no pool names.
  */
 #include "guard.h"
 #include "places.h"
@@ -45,7 +45,7 @@ static int chunk_fn(const struct rnl_chunk *chunk)
 	return 0;
 }
 
-/* ---- each step is what a caller's thread does with a pool; their order is theirs ---------- */
+/* ---- the steps of a caller's thread, in the order of `steps` ------------------------------ */
 
 static struct {
 	struct rnl_pool *pool;
@@ -159,7 +159,7 @@ static const struct {
 	{ "get memory", get_memory }, { "run a job", run_one }, { "resize", resize },
 	{ "map", map }, { "look", look }, { "trace", trace }, { "free what is not ours", free_strange },
 	{ "put memory", put_memory }, { "destroy", destroy },
-	/* Another pool.  An attached thread's current device is the pool's, and stays. */
+	/* Another pool.  attach() sets the thread's current device to the pool's, and it stays. */
 	{ "create", create }, { "get memory", get_memory }, { "attach", attach },
 	{ "put memory", put_memory }, { "destroy", destroy },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Health: well, overloaded, stuck, on what and for how long, and well again. */
+/* The health of a pool: OK, overloaded or stuck, the stuck job and its time, and the recovery. */
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 
@@ -7,7 +7,7 @@
 #include "pool.h"
 #include "sanitizers.h"
 
-/* A job ends its thread, which leaves its stream. */
+/* A job ends its worker's thread, so the thread's stream leaks. */
 SANITIZER_OPTIONS("report_thread_leaks=0:detect_leaks=0");
 
 static struct rnl_health health_of(struct rnl_pool *pool)
@@ -41,7 +41,7 @@ static void check_ok(struct rnl_pool *pool)
 
 TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 {
-	/* A job that a busy machine keeps from its CPU is not stuck; a simulated one is never busy. */
+	/* Long enough for a job without a CPU on a busy machine; a simulated one is never busy. */
 	uint32_t stuck_ms = sim_begin ? 60 : (uint32_t)(600 * test_scale());
 	double longer = 1.5e-3 * stuck_ms, end;
 	struct rnl_pool *pool = pool_bounded(2, 0, stuck_ms);
@@ -51,7 +51,7 @@ TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 	ck_assert_uint_eq(health_of(pool).queued, 0);
 	usleep((useconds_t)(longer * 1e6));	/* idle for longer than a job may take */
 	check_ok(pool);
-	/* Busy for a long time, with many jobs. */
+	/* Busy for longer than a job may take, with many jobs. */
 	must(rnl_memory_get(pool, 0, 2 * 64, &mem, 0));
 	for (end = seconds_now() + longer; seconds_now() < end;) {
 		struct rnl_job jobs[20];
@@ -124,7 +124,7 @@ TEST(jobs_that_are_deferred_are_no_load)
 
 /* ---- stuck --------------------------------------------------------------- */
 
-/* Waits until @nr workers are stuck, the first of them at @job, since @since or later. */
+/* Waits until @nr workers are stuck, and the reported one is @worker at @job, since @since. */
 static void await_stuck(struct rnl_pool *pool, unsigned nr, int worker, const struct rnl_job *job,
 			bool on_device, unsigned stuck_ms, double since)
 {
@@ -138,7 +138,7 @@ static void await_stuck(struct rnl_pool *pool, unsigned nr, int worker, const st
 	/* "To some milliseconds": cheap clocks tick every 4 ms. */
 	ck_assert_uint_ge(health.stuck_ms + 10, stuck_ms);
 	ck_assert_double_le((double)health.stuck_ms, (seconds_now() - since) * 1e3 + 10);
-	/* The time grows. */
+	/* The reported time grows. */
 	ck_eventually(health_of(pool).stuck_ms >= health.stuck_ms + 20);
 }
 
@@ -261,7 +261,7 @@ TEST(misuse_gets_an_errno)
 
 	ck_assert_int_eq(rnl_pool_health(NULL, &other.health), -EINVAL);
 	ck_assert_int_eq(rnl_pool_health(pool, NULL), -EINVAL);
-	/* Fields of a newer program become 0; memory behind them is not touched. */
+	/* Fields of a newer program become 0; memory after them is not touched. */
 	memset(&other, 0xee, sizeof(other));
 	other.health.size = size + 24;
 	other.health.max_unfinished = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that are finished from outside: what waits for a hold, and what a release may meet. */
+/* Jobs that are finished from outside: waits for a hold, and every outcome of a release. */
 #define _GNU_SOURCE		/* cpu_set_t */
 #include <sched.h>
 
@@ -27,8 +27,8 @@ struct holder {
 	unsigned nr;
 	int result;			/* of the function */
 	bool ran;
-	_Atomic bool has_holds;		/* a count of the pool's orders nothing */
-	struct gate *kernel;		/* its kernel waits there; NULL: it issues nothing */
+	_Atomic bool has_holds;		/* orders `holds`; the pool's counters do not */
+	struct gate *kernel;		/* the kernel waits there; NULL: no kernel */
 };
 
 static int hold_fn(struct rnl_job *job)
@@ -51,7 +51,7 @@ static void holder_of(struct holder *h, unsigned nr)
 	job_of(&h->job, hold_fn, NULL);
 }
 
-/* Submits, and waits until the job waits for its holds alone. */
+/* Submits the job, and waits until only its holds keep it from being done. */
 static void submit_held(struct rnl_pool *pool, struct holder *h)
 {
 	uint64_t before = figures_of(pool).held;
@@ -146,7 +146,7 @@ TEST(a_negative_result_of_a_release_fails_the_job_and_the_first_failure_stays)
 	must(rnl_hold_release(&h.holds[2], -ENOENT));
 	ck_assert_int_eq(result_of(&h.job), -EPROTO);
 	ck_assert_int_eq(result_of_barrier(&barrier), -EPROTO);
-	/* A function that has failed keeps its result. */
+	/* A release does not change the result of a function that failed. */
 	h.result = -EDOM;
 	submit_held(pool, &h);
 	for (int i = 0; i < 3; i++)
@@ -180,7 +180,7 @@ TEST(no_worker_waits_for_a_hold)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what waits for it ---------------------------------------------------- */
+/* ---- waits for a hold ----------------------------------------------------- */
 
 static _Atomic int called;
 
@@ -225,7 +225,7 @@ static int join_fn(void *arg)
 	return ret;
 }
 
-/* A barrier's join and a job after it; with a kernel, and with nothing on the stream. */
+/* A join and a job after the barrier, with a kernel on the stream and without one. */
 TEST(jobs_after_a_barrier_and_joins_wait_for_holds, .loops = 2)
 {
 	struct gate kernel = GATE_INIT;
@@ -322,7 +322,7 @@ TEST(a_worker_that_leaves_waits_for_its_held_jobs)
 	rnl_pool_destroy(pool);
 }
 
-/* Resizes, then comes to a gate. */
+/* A resize that reaches a gate when it has returned. */
 struct coming_resize {
 	struct resize to;
 	struct gate returned;
@@ -337,7 +337,7 @@ static int resize_and_come_fn(void *arg)
 	return ret;
 }
 
-/* The pool grows; it shrinks, and the worker of the held job stays; and that worker leaves. */
+/* The pool grows; it shrinks but keeps the held job's worker; it shrinks and removes it. */
 TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 {
 	enum { NR = 8 };
@@ -362,7 +362,7 @@ TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 		must(submit_by_key(pool, &jobs[i], key + (uint64_t)i));
 	}
 	all_ran = gate_came(&ran, NR);
-	/* A worker that leaves waits for its jobs. */
+	/* If the job's worker leaves, the resize waits for the job. */
 	returned = _i == 2 || gate_came(&r.returned, 1);
 	must(rnl_hold_release(&h.holds[0], 0));
 	must(call_end(&call));
@@ -373,7 +373,7 @@ TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 
 /* ---- deadlines, cancels, ends ---------------------------------------------- */
 
-/* Whether the job was held, and a hold of it released, before its deadline. */
+/* Returns true if the job was held, and one hold was released, before the deadline. */
 static bool released_in_time(struct rnl_pool *pool, struct holder *h)
 {
 	h->has_holds = false;
@@ -391,7 +391,7 @@ TEST(a_deadline_ends_the_holds_of_a_job_even_if_every_worker_is_busy)
 	struct holder h;
 	bool in_time;
 
-	do {	/* a busy machine may be late */
+	do {	/* on a busy machine the deadline may come first */
 		holder_of(&h, 2);
 		must(rnl_job_set_deadline(&h.job, deadline));
 		in_time = released_in_time(pool, &h);
@@ -401,7 +401,7 @@ TEST(a_deadline_ends_the_holds_of_a_job_even_if_every_worker_is_busy)
 	} while (!in_time);
 	ck_assert_int_eq(rnl_hold_release(&h.holds[1], 0), -ESTALE);
 	ck_assert_int_eq(rnl_hold_release(&h.holds[1], 0), -ESTALE);
-	/* A function that runs is not ended: its job ends with the function. */
+	/* Again, while another job keeps a worker busy. */
 	job_of(&busy, gated_fn, &plug);
 	must(rnl_submit(pool, &busy));
 	gate_await(&plug, 1);
@@ -479,7 +479,7 @@ TEST(a_stop_names_the_jobs_that_holds_keep)
 	ck_assert_uint_eq(unfinished[0].where, RNL_IN_HOLD);
 	ck_assert_uint_lt(unfinished[0].worker, 2);
 	ck_assert_uint_lt(unfinished[0].for_ns, UINT64_C(1000000000) * 600);
-	/* Nothing is stuck: the world outside is slow. */
+	/* The pool is not stuck: the hold's owner is slow. */
 	ck_eventually(!rnl_pool_health(pool, &health) && health.held_ms > 5);
 	ck_assert_uint_eq(health.state, RNL_HEALTH_OK);
 	ck_assert_uint_eq(health.held, 1);
@@ -531,7 +531,7 @@ TEST(figures_and_a_trace_know_held_jobs, .setup = set_path, .teardown = remove_f
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what is refused -------------------------------------------------------- */
+/* ---- refused calls ---------------------------------------------------------- */
 
 TEST(a_second_or_late_release_says_so_and_touches_nothing)
 {
@@ -549,7 +549,7 @@ TEST(a_second_or_late_release_says_so_and_touches_nothing)
 	old = h->holds[1];
 	must(rnl_hold_release(&old, 0));
 	ck_assert_int_eq(result_of(&h->job), 0);
-	/* Its slot is used again, then its job is gone, then its pool. */
+	/* The old hold's slot is used again, then the job is freed, then the pool is destroyed. */
 	for (int i = 0; i < 5; i++) {
 		submit_held(pool, h);
 		for (int j = 0; j < 2; j++)
@@ -609,7 +609,7 @@ TEST(a_hold_on_a_job_that_does_not_run_is_refused_and_logged)
 TEST(a_release_of_what_is_no_hold_is_refused_and_logged)
 {
 	struct rnl_pool *pool = pool_of(1);
-	/* Each gets the generation of this process, and the pool, which a hold has. */
+	/* Each also gets the generation, the pool and the epoch of a real hold. */
 	struct rnl_hold wrong[] = {
 		{ .use = 0 }, { .use = 1 }, { .use = 2, .slot = 1 }, { .use = 1, .slot = UINT32_MAX },
 		{ .use = UINT64_MAX, .slot = 1 }, { .use = 1, .slot = 65 }, { .use = 1, .slot = 1 << 20 },
@@ -630,7 +630,7 @@ TEST(a_release_of_what_is_no_hold_is_refused_and_logged)
 		ck_assert_int_eq(rnl_hold_release(&wrong[i], 0), -EINVAL);
 		ck_assert_ptr_nonnull(strstr(last_line, "is no hold"));
 	}
-	/* Pools that never were, and one that is not any more. */
+	/* A later pool with the same number, and pools that never existed. */
 	for (unsigned i = 0; i < 3; i++) {
 		struct rnl_hold other = h.holds[0];
 
@@ -655,7 +655,7 @@ static void ignore_line(void *arg, enum rnl_log_level level, const char *msg)
 	(void)msg;
 }
 
-/* Parts of holds that are, were, or are to come, and any numbers: none ends the one that is held. */
+/* Forged from parts of past, current and future holds, and from random numbers. */
 TEST(holds_that_are_forged_end_nothing)
 {
 	uint64_t random = draws_of(test_seed(), 0);
@@ -665,7 +665,7 @@ TEST(holds_that_are_forged_end_nothing)
 	holder_of(&h, 2);
 	submit_held(pool, &h);
 	rnl_set_log(ignore_line, NULL);
-	/* The slot of the job, which waits: the next one of its worker. */
+	/* The next slots of the worker; one of them stands for the job, which waits. */
 	for (unsigned i = 1; i < 16; i++) {
 		struct rnl_hold forged = h.holds[0];
 		const uint32_t slot = forged.slot + i;
@@ -704,7 +704,7 @@ static void release_when_told(void *arg, enum rnl_log_level level, const char *m
 		must(rnl_hold_release(&h->holds[0], 0));
 }
 
-/* The release comes when it is told of: without that the test hangs. */
+/* The warning makes the test release the hold; without a warning the test hangs. */
 TEST(a_destroy_tells_of_a_hold_that_nobody_releases)
 {
 	struct holder h;
@@ -744,7 +744,7 @@ TEST(a_destroy_tells_of_it_once_however_long_that_takes)
 	submit_held(pool, &h);
 	call_start(&call, destroy_fn, pool);
 	ck_eventually(notified);
-	nanosleep(&moment, NULL);	/* what must not happen has time to */
+	nanosleep(&moment, NULL);	/* time for a second warning, which must not come */
 	ck_assert_uint_eq(notified, 1);
 	must(rnl_hold_release(&h.holds[0], 0));
 	ck_assert_int_eq(call_end(&call), 0);
@@ -754,7 +754,7 @@ TEST(a_destroy_tells_of_it_once_however_long_that_takes)
 
 /* ---- many threads ------------------------------------------------------------ */
 
-/* Threads that release copies of the same holds; each hold counts once. */
+/* Threads that release copies of the same holds; one release of each hold succeeds. */
 struct race {
 	struct holder *h;
 	_Atomic int won;
@@ -790,7 +790,7 @@ TEST(of_releases_by_several_threads_one_wins_and_the_pool_may_go_at_once)
 		for (int i = 0; i < 3; i++)
 			call_start(&calls[i], race_fn, &r);
 		r.go = true;
-		/* The destroy waits for the job, and for the release that returns it. */
+		/* The destroy waits for the job, and for the release call that returns it. */
 		rnl_pool_destroy(pool);
 		for (int i = 0; i < 3; i++)
 			must(call_end(&calls[i]));
@@ -799,7 +799,7 @@ TEST(of_releases_by_several_threads_one_wins_and_the_pool_may_go_at_once)
 	}
 }
 
-/* Two threads release one hold, and its slot may be taken again for the job's own wait. */
+/* Two threads release one hold, whose slot the job may take again while it waits. */
 struct rivals {
 	struct rnl_hold holds[2];
 	_Atomic bool go, first;
@@ -855,7 +855,6 @@ TEST(a_second_release_says_so_although_its_slot_is_used_again, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* A thread that writes, then releases a hold. */
 struct writer {
 	struct rnl_hold hold;
 	int wrote;
@@ -896,7 +895,7 @@ TEST(what_was_written_before_each_release_is_seen_when_the_job_is_done)
 	rnl_pool_destroy(pool);
 }
 
-/* Past its deadline it takes holds, which the timer thread may end before a call has returned. */
+/* Takes holds past its deadline; the timer thread may end each before the call returns. */
 static int hold_late_fn(struct rnl_job *job)
 {
 	const int64_t until = *(int64_t *)job->user;
@@ -966,17 +965,17 @@ TEST(thousands_of_holds_at_once_end_in_any_order)
 	free(held);
 }
 
-/* ---- what many holds leave behind --------------------------------------------- */
+/* ---- after many holds --------------------------------------------------------- */
 
 static unsigned nr_at_once;
 
-/* Has many holds at one time. */
+/* Takes many holds before it releases the first. */
 static int hold_many_fn(struct rnl_job *job)
 {
 	struct rnl_hold *holds = calloc(nr_at_once, sizeof(*holds));
 	int ret = 0;
 
-	/* An assertion takes longer than a hold. */
+	/* No assertions in the loops: one takes longer than a hold. */
 	ck_assert_ptr_nonnull(holds);
 	for (unsigned i = 0; i < nr_at_once && !ret; i++)
 		ret = rnl_job_hold(job, &holds[i]);
@@ -995,7 +994,7 @@ static void hold_many(struct rnl_pool *pool, unsigned nr)
 	ck_assert_int_eq(result_of(&job), 0);
 }
 
-/* Has the timer thread end late holds, one at a time. */
+/* Makes the timer thread end expired holds, one at a time. */
 static void end_late_ones(void *arg)
 {
 	int64_t deadline = MS;
@@ -1027,7 +1026,7 @@ TEST(a_late_hold_is_no_more_work_after_many_holds, .timeout_s = 60, .not_simulat
 	ck_assert_msg(after < 8 * before, "%g s before, %g s after 524,288 holds", before, after);
 }
 
-/* ThreadSanitizer does not tell the size of the heap. */
+/* ThreadSanitizer does not report the size of the heap. */
 TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED,
      .not_simulated = "the heap")
 {
@@ -1047,8 +1046,10 @@ TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED,
 	ck_assert_msg(after < before + (4 << 20), "%zu bytes before, %zu after", before, after);
 }
 
-/* Their slots are in the timer thread's heap until it looks: for an hour, if nothing made it look. */
-/* More than the four million that a worker can have at once: if none came back, one would be refused. */
+/*
+ * Released slots stay in the timer thread's heap until it looks, at the latest after an hour.  The
+ * test takes more than a worker's four million slots: without reuse a hold would be refused.
+ */
 TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_simulated = "it is long")
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -1066,8 +1067,8 @@ TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_sim
 }
 
 /*
- * The timer thread ends a hold whose deadline is @ns from now: so it has looked at all holds that were taken
- * and released before, and at those with an earlier deadline.
+ * Has the timer thread end a hold whose deadline is @ns from now.  By then it has looked at all
+ * holds taken and released before, and at those with an earlier deadline.
  */
 static void have_the_timer_thread_look(struct rnl_pool *pool, int64_t ns)
 {
@@ -1092,12 +1093,12 @@ TEST(a_slot_is_used_again_before_its_old_deadline, .timeout_s = 20)
 		must(rnl_submit(pool, &h.job));
 		ck_eventually(h.has_holds || is_done(&h.job));
 		have_the_timer_thread_look(pool, 2 * MS);
-		/* A busy machine may be late. */
+		/* On a busy machine the deadline may come first. */
 		if (rnl_job_wait(&h.job, 0))
 			(void)rnl_hold_release(&h.holds[0], 0);
 		ck_assert(result_of(&h.job) == 0 || h.job.result == -ETIMEDOUT);
 		have_the_timer_thread_look(pool, 2 * MS);
-		/* The old deadlines come, too. */
+		/* Wait until the old deadlines are over, too. */
 		if (i % 4 == 3)
 			have_the_timer_thread_look(pool, 60 * MS);
 	}
@@ -1134,7 +1135,7 @@ TEST(what_a_watched_call_took_ends_if_the_function_is_called_again)
 	job_of(&t.job, copy_pageable_fn, NULL);
 	must(rnl_submit(pool, &t.job));
 	ck_eventually(figures_of(pool).held == 1);
-	calls = atomic_fetch_add(&t.calls, 0);	/* the last value */
+	calls = atomic_fetch_add(&t.calls, 0);	/* a read-modify-write reads the latest value */
 	if (calls == 2)
 		ck_assert_int_eq(rnl_hold_release(&t.holds[0], -EPROTO), -ESTALE);
 	must(rnl_hold_release(&t.holds[calls - 1], 0));
@@ -1162,9 +1163,8 @@ static double own_cpu_seconds(void)
 }
 
 /*
- * On one CPU, the release wakes a worker of a higher priority, which ends the job, and the owner
- * destroys the pool while the releasing thread is still in its call.  The owner's time on the CPU is
- * counted: what others take of it is not.
+ * On one CPU, the release wakes a worker of higher priority, which completes the job.  Then the
+ * owner destroys the pool during the releasing thread's call.  Only the owner's CPU time counts.
  */
 TEST(a_destroy_sleeps_while_a_thread_of_a_lower_priority_releases_a_hold)
 {
@@ -1192,6 +1192,6 @@ TEST(a_destroy_sleeps_while_a_thread_of_a_lower_priority_releases_a_hold)
 		used += own_cpu_seconds();
 		must(call_end(&call));
 	}
-	/* Spinning takes most of a second for each: the kernel then lets the others run. */
+	/* An owner that spins takes most of a second per round, until the kernel throttles it. */
 	ck_assert_msg(used < 0.5, "%f s", used);
 }

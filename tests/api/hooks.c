@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Hooks: functions that are called when workers begin and end to serve, and their data. */
+/* Hooks: functions called when a worker begins and ceases to serve, and the worker's data. */
 #include <runnel/guard.h>
 
 #include "pool.h"
 
-/* What the hooks saw for each worker. The worker's thread writes it until it ends. */
+/* The hooks' record of one worker; the worker's thread writes it until it ends. */
 struct seen {
-	_Atomic unsigned starts, started, stops;	/* calls; those that returned 0; calls */
+	_Atomic unsigned starts, started, stops;	/* calls; successful calls; calls */
 	pid_t start_tid, stop_tid;
 	int index;		/* rnl_worker().index in on_start */
 	int copy;		/* rnl_copy() in on_start */
@@ -80,7 +80,7 @@ static struct rnl_pool_attr attr_of(struct hooks *h)
 	return attr;
 }
 
-/* Workers below @serving have served @nr times, those from there to @had did before. */
+/* Workers below @serving serve for the @nr-th time; those up to @had did, and have stopped. */
 static void check_seen(struct hooks *h, unsigned serving, unsigned nr, unsigned had)
 {
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
@@ -118,7 +118,7 @@ static int asking_fn(struct rnl_job *job)
 	return rnl_worker().index;
 }
 
-/* Runs a job on each of @nr workers at once. */
+/* Runs a job on each of @nr workers concurrently. */
 static void ask_all(struct rnl_pool *pool, struct hooks *h, unsigned nr)
 {
 	struct gate gate = GATE_INIT;
@@ -153,7 +153,7 @@ TEST(each_worker_has_its_hooks_called_once_in_its_own_thread)
 	ck_assert_ptr_null(rnl_worker().data);
 	rnl_pool_destroy(pool);
 	check_seen(h, 0, 1, NR);
-	/* Its work was done before its worker's end. */
+	/* The work of on_start was done before the worker ended. */
 	if (on_host())
 		for (int i = 0; i < NR; i++)
 			ck_assert_bytes(h->seen[i].own, 64, 7);
@@ -302,7 +302,7 @@ TEST(a_pool_whose_growth_failed_is_as_it_was)
 
 	h->error = -EPROTO;
 	for (unsigned round = 1; round <= 3; round++) {
-		/* Worker 2 may start, 3 may not. The second time their threads exist. */
+		/* Worker 2 may start, 3 may not. From the second round on their threads exist. */
 		h->fails_from = 3;
 		ck_assert_int_eq(rnl_pool_resize(pool, 5), -EPROTO);
 		ck_assert_uint_eq(figures_of(pool).nr_workers, 2);

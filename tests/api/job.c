@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One job: its result, the waits for it, its next run, and the end of its memory. */
+/* One job: its result, waits for it, its next run, and when its memory may be freed. */
 #include <limits.h>
 #include <runnel/unit.h>
 
@@ -40,7 +40,7 @@ TEST(a_job_is_unknown_then_under_way_then_done)
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_ne(rnl_job_wait(&job, 0), 0);
 		ck_assert_int_eq(rnl_job_wait(&job, 0), -ETIMEDOUT);
-		gate_await(&gate, 1);	/* queued before, running now */
+		gate_await(&gate, 1);	/* queued or running before, running now */
 	}
 	gate_open(&gate);
 	must(rnl_job_wait(&job, RNL_FOREVER));
@@ -69,7 +69,7 @@ TEST(a_wait_takes_as_long_as_its_timeout)
 		ck_assert_double_lt(seconds_now() - start, PATIENCE_S);
 	}
 	gate_open(&gate);
-	/* Now + timeout is too large for a time. */
+	/* Now + timeout overflows. */
 	must(rnl_job_wait(&job, INT64_MAX));
 	rnl_pool_destroy(pool);
 }
@@ -240,7 +240,7 @@ TEST(a_job_under_way_is_not_submitted_again)
 	rnl_pool_destroy(pool);
 }
 
-/* Sanitizers report a later access; without them the pattern may. */
+/* Sanitizers report a later access; without them the pattern may show it. */
 static void end_of(void *memory, size_t bytes)
 {
 	memset(memory, 0xa5, bytes);
@@ -286,7 +286,7 @@ TEST(user_is_the_callers_throughout)
 
 enum { INVALID_FUNCTION = 98 };	/* cudaErrorInvalidDeviceFunction */
 
-/* What runnel/cuda.h registers: a cudaGetLastError() that clears the thread's error. */
+/* Stands for a unit's cudaGetLastError(), which clears the thread's error: see runnel/cuda.h. */
 static _Thread_local int last_error;
 
 static int last_error_fn(void)
@@ -320,12 +320,12 @@ TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
 	int returns = 5;
 
 	must(rnl__cuda_unit_add(&unit));
-	must(rnl__cuda_unit_add(&unit));		/* twice is once */
+	must(rnl__cuda_unit_add(&unit));		/* a second add changes nothing */
 	pool = pool_of(1);
 	job_of(&job, launch_badly_fn, &returns);
 	ck_assert_int_lt(submit_and_wait(pool, &job), 0);
 	ck_assert_int_eq(job.device_error, INVALID_FUNCTION);
-	/* The function's own error counts more. */
+	/* The function's own error has priority. */
 	returns = -EPROTO;
 	ck_assert_int_eq(submit_and_wait(pool, &job), -EPROTO);
 	ck_assert_int_eq(job.device_error, INVALID_FUNCTION);
@@ -338,7 +338,7 @@ TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
 	rnl__cuda_unit_remove(&unit);
-	/* Nobody asks any more. */
+	/* The pool no longer reads the unit's error. */
 	returns = 5;
 	job_of(&job, launch_badly_fn, &returns);
 	ck_assert_int_eq(submit_and_wait(pool, &job), 5);

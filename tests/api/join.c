@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Barriers that a stream joins: the host goes on, and the stream has the data. */
+/* Streams that join barriers: the host goes on, and later work of the stream finds the data. */
 #include <runnel/memory.h>
 #include <runnel/thread.h>
 
@@ -34,7 +34,7 @@ static int storing_fn(struct rnl_job *job)
 	return launch_store(s->kernel, s->word, s->value);
 }
 
-/* Jobs of a barrier that store 1, 2, ... in @words when the kernels' gate opens. */
+/* Submits jobs of a barrier that store 1, 2, ... in @words when the kernels' gate opens. */
 static void start_storing(struct rnl_pool *pool, struct rnl_barrier *barrier,
 			  struct storing *jobs, struct gate *kernel, int *words)
 {
@@ -76,7 +76,7 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 		must(rnl_copy(to, from, NR * BYTES));
 		must(rnl_stream_wait(RNL_FOREVER));
 		ck_assert_bytes(to, NR * BYTES, 9);
-		/* The device is done with the jobs, the pool perhaps not. */
+		/* The device has completed the jobs, but the pool may not have. */
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	}
 	rnl_thread_attach(NULL);
@@ -110,7 +110,7 @@ TEST(a_join_does_not_wait_for_the_device_but_the_stream_does)
 	skip_on_cuda("a copy of pageable memory holds a thread that is no worker");
 	pool = pool_of(3, .in_flight_ns = UINT64_MAX);
 	start_storing(pool, &barrier, jobs, &kernel, words);
-	/* None of these calls waits for the kernels: the gate would never open. */
+	/* These calls must not wait for the kernels, because the gate would never open. */
 	must(rnl_barrier_join(&barrier));
 	must(rnl_barrier_join(&barrier));
 	memset(copy, 0, sizeof(copy));
@@ -133,7 +133,7 @@ TEST(without_a_join_the_data_is_not_there)
 	struct gate kernel = GATE_INIT;
 	int words[NR], copy[NR];
 
-	/* Without a join these tests would fail. */
+	/* The counter-test: without a join the copy is too early. */
 	skip_unless_host();
 	pool = pool_of(3, .in_flight_ns = UINT64_MAX);
 	start_storing(pool, &barrier, jobs, &kernel, words);
@@ -153,9 +153,9 @@ TEST(without_a_join_the_data_is_not_there)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- no longer than it has to --------------------------------------------- */
+/* ---- joins that wait no longer than needed -------------------------------- */
 
-/* Waits until what the worker of @key was given so far is issued. */
+/* Waits until all jobs queued so far on the worker of @key are issued. */
 static void await_issued(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
 {
 	static _Atomic int runs;
@@ -166,7 +166,7 @@ static void await_issued(struct rnl_pool *pool, struct rnl_job *job, uint64_t ke
 	ck_eventually(runs > before);
 }
 
-/* 0: a job after the barrier waits for its jobs; 1: a thread's stream does. */
+/* Loop 0: a job after the barrier waits for its jobs; loop 1: a thread's stream does. */
 TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops = 2)
 {
 	enum { LATER = 3 };
@@ -213,7 +213,7 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 	rnl_pool_destroy(pool);
 }
 
-/* The same with more workers than a barrier has places for their last jobs. */
+/* The same, with more workers than a barrier has places for their last jobs. */
 TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 {
 	enum { PLACES = 8, MANY = 12 };
@@ -237,7 +237,7 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 		must(submit_by_key(pool, &jobs[i].job, RNL_KEY_WORKER(i)));
 		job_in(&other, &behind[i].job, storing_fn, NULL);
 		must(submit_by_key(pool, &behind[i].job, RNL_KEY_WORKER(i)));
-		/* The first workers take the places. */
+		/* The first workers take the barrier's places. */
 		if (i < PLACES)
 			await_issued(pool, &probes[i], RNL_KEY_WORKER(i));
 	}
@@ -269,7 +269,7 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- in a thread of its own, so that one that hangs is seen --------------- */
+/* ---- joins in their own threads, so a test sees one that hangs ------------ */
 
 struct joiner {
 	struct rnl_barrier *barrier;
@@ -288,7 +288,7 @@ static void *join_thread(void *arg)
 	return NULL;
 }
 
-/* Whether a join returns before @gate opens; then opens it. */
+/* Returns true if a join returns before @gate opens; then opens it. */
 static bool join_returns(struct rnl_barrier *barrier, struct gate *gate)
 {
 	struct joiner joiner = { .barrier = barrier };
@@ -359,7 +359,7 @@ TEST(a_join_does_not_wait_for_functions_of_other_jobs)
 	struct rnl_job held, blocking;
 	int word;
 
-	/* "blocks until the jobs' functions have returned" */
+	/* A join "blocks until the jobs' functions have returned", not for other functions. */
 	skip_unless_host();
 	pool = pool_of(1);
 	hold_workers(pool, &hold, &held, 1);
@@ -427,7 +427,7 @@ TEST(a_worker_joins_what_is_issued_and_is_refused_what_is_not)
 	rnl_pool_destroy(pool);
 }
 
-/* The wait stands on the stream already, or needs none there: it is the job's nevertheless. */
+/* The worker's stream has this wait already, or needs none; the job waits nevertheless. */
 TEST(a_job_that_joins_and_does_no_more_is_not_done_before_what_it_joins)
 {
 	struct rnl_pool *pool;
@@ -445,7 +445,7 @@ TEST(a_job_that_joins_and_does_no_more_is_not_done_before_what_it_joins)
 	must(submit_by_key(pool, &stores.job, RNL_KEY_WORKER(0)));
 	must(rnl_barrier_join(&barrier));	/* it is issued now */
 	for (int i = 0; i < 3; i++) {
-		/* One that waits for the kernel's stream, one behind it, one on that stream. */
+		/* One on another stream, the next one there, and one on the kernel's stream. */
 		joining[i] = (struct joining){ .barrier = &barrier, .to = &copy, .from = &word,
 					       .bytes = i ? 0 : sizeof(copy) };
 		job_of(&joining[i].job, joining_fn, NULL);

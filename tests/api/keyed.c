@@ -41,7 +41,7 @@ TEST(jobs_of_one_key_run_in_order_on_one_worker)
 					    .nr = i / KEYS };
 		job_of(&jobs[i].job, ordered_fn, NULL);
 		must(submit_by_key(pool, &jobs[i].job, key));
-		/* Unkeyed jobs between them, which are stolen. */
+		/* Unkeyed jobs between them, which other workers steal. */
 		if (k == 0) {
 			submit_job(pool, &noise[i / KEYS], noop_fn, NULL);
 		}
@@ -147,7 +147,7 @@ TEST(keyed_jobs_are_not_stolen_from_a_held_worker)
 		job_of(&behind[i], noop_fn, NULL);
 		must(submit_by_key(pool, &behind[i], 9));
 	}
-	/* The other worker runs unkeyed jobs, and none of these. */
+	/* The other worker runs unkeyed jobs, but no job of the key. */
 	for (int i = 0; i < 200; i++) {
 		submit_job(pool, &unkeyed, noop_fn, NULL);
 		ck_assert_int_eq(result_of(&unkeyed), 0);

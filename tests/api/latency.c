@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long jobs waited, ran, and were on the device, as rnl_pool_read_stats() tells it. */
+/* The times that jobs wait, run, and are on the device, as rnl_pool_read_stats() reports them. */
 #include <math.h>
 
 #include <runnel/stats.h>
@@ -38,7 +38,7 @@ static void let_pass(int64_t ns)
 		usleep(200);
 }
 
-/* A job that notes itself when its function ran. */
+/* A job that records when its function ran. */
 struct lasting {
 	struct rnl_job job;
 	struct gate *gate;		/* the function waits there first; NULL: none */
@@ -60,9 +60,8 @@ static int lasting_fn(struct rnl_job *job)
 }
 
 /*
- * What the pool may have measured of the jobs of one worker, one after the other: at least each
- * function's own time, and at most the time from the end of the one before to the begin of the next
- * one.  Sorted.
+ * Bounds for the pool's measurements of one worker's jobs, sorted.  A job takes at least the time of
+ * its function, and at most the time from the end of the job before to the begin of the next job.
  */
 struct bounds {
 	double *least, *most;
@@ -96,7 +95,7 @@ static void bounds_free(struct bounds *b)
 	free(b->most);
 }
 
-/* A quantile is that of the @nth shortest job, to a sixteenth. */
+/* Checks that a quantile is the time of the @nth shortest job, to a sixteenth. */
 static void check_quantile(uint64_t ns, const struct bounds *b, unsigned nth)
 {
 	ck_assert_double_ge((double)ns, b->least[nth] / 17 * 16);
@@ -143,7 +142,7 @@ TEST(the_time_in_a_function_is_told)
 	bounds = bounds_of(jobs, NR, start);
 	check_quantile(stats.host.p50_ns, &bounds, NR / 2);
 	bounds_free(&bounds);
-	/* The last job waited for all the others. */
+	/* The last job waited for all other jobs. */
 	ck_assert_uint_ge(stats.queue_wait.max_ns, (uint64_t)ns * (NR - 1));
 	ck_assert_uint_ge(stats.queue_wait.p50_ns, (uint64_t)ns * (NR / 2 - 1) / 17 * 16);
 	rnl_pool_destroy(pool);
@@ -226,7 +225,7 @@ TEST(the_time_on_the_device_is_told)
 TEST(one_job_in_so_many_is_timed)
 {
 	enum { NR = 10000 };
-	/* The same thread submits to all pools: each pool counts for itself. */
+	/* One thread submits to all pools; each pool must choose among its own jobs. */
 	static const struct {
 		uint32_t every, rounded;
 	} rows[] = { { 1, 1 }, { 1000, 1024 }, { 1, 1 }, { 2, 2 }, { 0, 64 }, { 10, 16 } };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the library logs: to the log of the pool, or of the process. */
+/* The library's messages, in the log of the pool or of the process. */
 #include <sys/resource.h>
 
 #include <runnel/batch.h>
@@ -66,16 +66,16 @@ TEST(a_pool_says_that_its_workers_share_hardware_queues)
 	rnl_pool_destroy(pool_with(&attr, 8));
 	ck_assert_int_eq(heard.messages, 0);
 	rnl_pool_destroy(pool_with(&attr, 9));
-	/* The host device has none. */
+	/* The host device has no hardware queues. */
 	ck_assert_int_eq(heard.messages, !on_host());
 	ck_assert_int_eq(heard.errors, 0);
 }
 
-/* ---- what a call refuses ------------------------------------------------------------ */
+/* ---- refused calls ------------------------------------------------------------------ */
 
 static struct heard heard_last;
 
-/* Tries an attribute: one line, with its name and its value. */
+/* Tries an attribute: the create fails and logs one line, with the name and the value. */
 #define REFUSED(text, ...) \
 	do { \
 		struct rnl_pool_attr attr_ = { .size = sizeof(attr_), .log = hear, \
@@ -151,7 +151,7 @@ TEST(the_log_of_the_process_is_for_calls_without_a_pool_and_pools_without_a_log)
 	rnl_set_log(NULL, NULL);
 }
 
-/* The last message names it. */
+/* The last message has @text. */
 #define said(text) ck_assert_msg(strstr(heard.line, text), "not \"%s\": %s", text, heard.line)
 
 TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
@@ -276,7 +276,7 @@ struct waits {
 static int wait_fn(struct rnl_job *job)
 {
 	struct waits *w = rnl_container_of(job, struct waits, job);
-	/* A look does not wait. */
+	/* A timeout of 0 does not wait, so the call is not logged. */
 	const bool looks = rnl_job_wait(job, 0) == -EBUSY && rnl_pool_drain(w->pool, 0) == -EBUSY &&
 			   rnl_barrier_wait(&w->barrier, 0) == -EBUSY && !w->heard.messages;
 
@@ -336,7 +336,7 @@ static void ignore(void *arg, enum rnl_log_level level, const char *msg)
 	(void)msg;
 }
 
-/* The first 100 lines of a kind in a second; a second may end meanwhile. */
+/* 100 lines of a kind are logged per second; the test may last longer than a second. */
 TEST(stderr_gets_no_flood_and_nothing_beside_a_log)
 {
 	FILE *file = tmpfile();
@@ -381,7 +381,7 @@ TEST(the_log_on_stderr_raises_no_signal)
 	fclose(file);
 }
 
-/* A job that lost its order, or its barrier, would run nevertheless. */
+/* A program that misses these errors runs its job without the order or the barrier. */
 TEST(a_barrier_or_a_job_that_is_refused_says_why)
 {
 	struct rnl_pool *pool = pool_of(1);

@@ -13,12 +13,12 @@
 
 enum { WINDOW = 32 };
 
-/* Jobs that the loop submits again until there were enough. */
+/* Jobs that the loop submits again until @nr are submitted. */
 struct served {
 	struct rnl_pool *pool;
 	struct rnl_cq *cq;
 	struct rnl_job jobs[WINDOW];
-	unsigned max;		/* at most at one reap */
+	unsigned max;		/* jobs per reap, at most */
 	unsigned nr, submitted, reaped;
 	int error;
 	bool late;
@@ -44,7 +44,7 @@ static void served_end(struct served *s)
 	rnl_cq_destroy(s->cq);
 }
 
-/* Call it when the descriptor is readable; with edges, until it returns 0. 1: there is more. */
+/* Called when the descriptor is readable; with edges, until it returns 0: no more jobs. */
 static int served_reap(struct served *s)
 {
 	struct rnl_job *list[WINDOW];

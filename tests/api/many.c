@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rnl_submit_many(): how many jobs it takes, and what stops it. */
+/* rnl_submit_many(): how many jobs it accepts, and where it stops. */
 #include <limits.h>
 
 #include "pool.h"
@@ -28,7 +28,7 @@ static void setup(struct many *m, unsigned nr_workers)
 	}
 }
 
-/* Destroys the pool. Jobs @from to @to have run once, the others never. */
+/* Destroys the pool. Jobs from @from to before @to must have run once, other jobs never. */
 static void ran_only(struct many *m, int from, int to)
 {
 	rnl_pool_destroy(m->pool);
@@ -159,7 +159,7 @@ TEST(jobs_that_come_after_a_barrier_are_taken_among_others)
 	ran_only(&m, 0, NR);
 }
 
-/* A number that the return value could not hold. */
+/* The return value could not hold this number. */
 TEST(it_looks_no_further_than_where_it_stops)
 {
 	struct many m;

@@ -10,7 +10,7 @@
 #include "map.h"
 #include "pool.h"
 
-#define MANY 5		/* chunks, and a bit */
+#define MANY 5		/* whole chunks; half a chunk more follows */
 
 static struct rnl_pool *pool_on(unsigned nr_workers, enum rnl_stream_kind stream, unsigned urgent)
 {
@@ -77,7 +77,7 @@ TEST(runnel_finds_a_chunk_if_it_is_to, .timeout_s = 60)
 
 		task_run(&t, pool);
 		ck_assert_uint_ge(t.found_chunk, 1);
-		/* An array so small is one chunk; one so large has chunks for every worker. */
+		/* A small array is one chunk; a large array has chunks for every worker. */
 		if (nrs[i] <= 1000)
 			ck_assert_uint_eq(t.report.chunks, 1);
 		if (nrs[i] >= 1 << 20)
@@ -196,7 +196,7 @@ TEST(halos_are_as_wide_as_a_chunk_at_most, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* In place: other chunks write over the neighbours meanwhile. */
+/* In place: meanwhile other chunks overwrite the neighbours in the halo. */
 static void run_in_place(struct rnl_pool *pool, enum where in, unsigned round)
 {
 	struct task t = {
@@ -255,7 +255,7 @@ struct sum_args {
 	uint64_t nr, before, after;
 };
 
-/* Adds its neighbours to each element, where it has them. */
+/* Adds to each element its neighbours, where they exist. */
 static void sum_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct sum_args *a = args;
@@ -334,7 +334,7 @@ TEST(a_report_tells_how_long_it_took)
 	rnl_pool_destroy(pool);
 }
 
-/* On an idle GPU few chunks keep its engines busy; more would only wait. */
+/* A few chunks keep an idle GPU's engines busy; more would only wait. */
 TEST(a_gpu_alone_gets_few_jobs)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
@@ -435,7 +435,7 @@ TEST(with_little_pinned_memory_fewer_jobs_take_turns)
 
 /* ---- wrong use ----------------------------------------------------------- */
 
-/* One assertion for each error in a map that is right otherwise. */
+/* Asserts that a valid map with one @change is refused with @error. */
 #define refused(change, error) \
 	do { \
 		struct rnl_map map = good; \

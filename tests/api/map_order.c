@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps beside other things: their order, barriers and errors, and the pool's life. */
+/* Maps: their order, barriers and errors, and pools that end or change during a map. */
 #include <runnel/map.h>
 #include <runnel/stats.h>
 #include <runnel/thread.h>
@@ -9,7 +9,7 @@
 
 #define CHUNKS 50
 
-/* Many chunks through callbacks. */
+/* Returns a map of many chunks through callbacks. */
 static struct task through_callbacks(uint32_t flags)
 {
 	return (struct task){ .in = CALLED, .out = CALLED, .nr = CHUNKS * 7 - 3, .chunk = 7,
@@ -23,7 +23,7 @@ static void start(struct task *t, struct rnl_pool *pool, struct rnl_barrier *bar
 	must(rnl_map_start(pool, &t->map, barrier));
 }
 
-/* Waits for the map; all of its elements are right. */
+/* Waits for the map, and checks all of its elements. */
 static void finish(struct task *t, struct rnl_barrier *barrier)
 {
 	ck_assert_int_eq(result_of_barrier(barrier), 0);
@@ -121,7 +121,7 @@ TEST(in_order_no_job_is_forgotten_at_the_end, .timeout_s = 60)
 	const unsigned rounds = (unsigned)(4000 / test_scale());
 	struct rnl_pool *pool = pool_of(3);
 
-	/* With so few chunks no later job helps when two jobs meet. */
+	/* With so few chunks, no later job makes up for a chunk that two racing jobs lose. */
 	for (unsigned i = 0; i < rounds; i++) {
 		struct task t = through_callbacks(RNL_MAP_IN_ORDER);
 
@@ -132,14 +132,14 @@ TEST(in_order_no_job_is_forgotten_at_the_end, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* Like task_write(), and lets the next chunk come. */
+/* A map whose writes wait until the function has run for later chunks. */
 struct slow {
 	struct task t;
-	struct rnl_job *keyed;		/* the writing worker's; must run before its last write */
+	struct rnl_job *keyed;		/* on the writing worker; must run before its last write */
 	struct rnl_pool *pool;
 	uint64_t keys[2];
-	unsigned nr_late;		/* that worker's writes since the job was submitted */
-	int worker;			/* -1: it was not submitted */
+	unsigned nr_late;		/* that worker's writes before the job is done */
+	int worker;			/* the writing worker; -1: the job is not submitted */
 };
 
 static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
@@ -149,7 +149,7 @@ static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
 
 	if (ret)
 		return ret;
-	/* A job that wrote all chunks would also write those that others begin. */
+	/* A job that wrote until no chunk is left would write those that other jobs begin, too. */
 	if (s->worker >= 0) {
 		s->nr_late += rnl_worker().index == s->worker && rnl_job_wait(s->keyed, 0);
 	} else if (first) {
@@ -181,7 +181,7 @@ TEST(in_order_who_writes_does_other_jobs_between, .timeout_s = 60)
 		must(rnl_map_start(pool, &s.t.map, &barrier));
 		finish(&s.t, &barrier);
 		ck_assert_int_eq(result_of(&keyed), 0);
-		/* The job's worker wrote some more chunks, but not all. */
+		/* Before the keyed job its worker wrote some more chunks, but not all. */
 		ck_assert_uint_lt(s.nr_late, CHUNKS / 2);
 	}
 	rnl_pool_destroy(pool);
@@ -484,7 +484,7 @@ TEST(a_map_goes_on_while_others_fill_the_pool, .timeout_s = 60)
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* A map with an error; the barrier has that error. */
+/* Runs a map with an error, which must be the barrier's result. */
 static void run_to_error(struct rnl_pool *pool, struct task *t, int expected)
 {
 	const uint64_t used = figures_of(pool).pinned_used;
@@ -537,7 +537,7 @@ TEST(after_an_error_nothing_is_begun, .timeout_s = 60)
 		*events[i % 3] = (struct event){ .wanted = true, .element = AT * t.chunk,
 						 .error = -ENOSPC };
 		run_to_error(pool, &t, -ENOSPC);
-		/* Besides, both jobs had chunks, and their next ones. */
+		/* The map's two jobs may have had chunks, and have begun the next ones. */
 		ck_assert_uint_le(t.nr_fn, AT + 4 * 2);
 		ck_assert_uint_le(t.nr_read, AT + 4 * 2);
 		ck_assert_uint_le(t.nr_written, AT + 1 + 2);
@@ -555,14 +555,14 @@ TEST(of_several_errors_the_first_counts, .timeout_s = 60)
 		struct rnl_barrier barrier;
 		struct rnl_job after;
 
-		/* The first job at its chunk is held, and fails after the other has. */
+		/* The job of chunk 0 is held, and fails after the job of chunk 3 has failed. */
 		t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate,
 					  .error = -EPERM };
 		t.at_read = (struct event){ .wanted = true, .element = 7 * 3, .error = -ENOSPC };
 		start(&t, pool, &barrier);
 		gate_await(&gate, 1);
 		ck_eventually(figures_of(pool).failed > 0);
-		/* The other worker runs this one after it has told the map. */
+		/* The other worker runs this job after it has reported its error to the map. */
 		submit_job(pool, &after, noop_fn, NULL);
 		ck_assert_int_eq(result_of(&after), 0);
 		gate_open(&gate);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The statistics as text, parsed as Prometheus does, and compared with rnl_pool_read_stats(). */
+/* The statistics as text, parsed like Prometheus does, and compared with rnl_pool_read_stats(). */
 #include <ctype.h>
 
 #include <runnel/stats.h>
@@ -95,7 +95,7 @@ static const char *read_comment(struct page *page, const char *at)
 	return at + length;
 }
 
-/* Whether a sample belongs to the current family. */
+/* Returns true if a sample belongs to the current family. */
 static bool belongs(const struct page *page, const char *name)
 {
 	const char *family = page->families[page->nr_families - 1];
@@ -171,7 +171,7 @@ static const char *label_of(const struct sample *s, const char *name)
 	return "";
 }
 
-/* The only sample with that name and label; "": without a label. */
+/* Returns the value of the only sample with that name and label; "": without a label. */
 static double value_of(const struct page *page, const char *name, const char *label,
 		       const char *value)
 {
@@ -214,7 +214,7 @@ static struct page *page_of(struct rnl_pool *pool, const char *name)
 	return page;
 }
 
-/* Jobs that end in every way, on workers of which some have ended. */
+/* Returns a pool whose jobs ended in every way, and one of whose workers has left. */
 static struct rnl_pool *busy_pool(void)
 {
 	enum { NR = 60 };
@@ -279,7 +279,7 @@ TEST(names_of_any_characters_are_read_back_as_they_were)
 	rnl_pool_destroy(pool);
 }
 
-/* Asks for the text in a buffer of @room bytes, at a time when no figure changes. */
+/* Reads the text into a buffer of @room bytes, again until no counter changed meanwhile. */
 static char *ask(struct rnl_pool *pool, char *buf, size_t room, int *ret)
 {
 	char *before = text_of(pool, NULL), *after;
@@ -368,7 +368,7 @@ TEST(the_figures_of_an_idle_pool_are_those_of_its_stats)
 		sum.stolen += one.stolen;
 		ck_assert_int_le((int)i, 3);
 	}
-	/* The timer thread completes what is cancelled or late, unless a worker comes first. */
+	/* The timer thread completes cancelled and expired jobs that no worker reaches first. */
 	sum.done += (uint64_t)value_of(page, "rnl_jobs_done_total", "worker", "timer");
 	sum.failed += (uint64_t)value_of(page, "rnl_jobs_failed_total", "worker", "timer");
 	sum.cancelled +=
@@ -384,7 +384,7 @@ TEST(the_figures_of_an_idle_pool_are_those_of_its_stats)
 	rnl_pool_destroy(pool);
 }
 
-/* Buckets grow to +Inf, which is the count; there is a sum. */
+/* Checks that buckets do not fall, that +Inf is the count, and that there is a sum. */
 static void check_histogram(const struct page *page, const char *name, const struct rnl_latency *l)
 {
 	char bucket[100], full[100];
@@ -407,10 +407,7 @@ static void check_histogram(const struct page *page, const char *name, const str
 		ck_assert_double_gt(strtod(label_of(s, "le"), &end), le);
 		ck_assert_int_eq(*end, '\0');
 		le = strtod(label_of(s, "le"), NULL);
-		/*
-		 * No bucket counts a longer time than its bound; the last one has all shorter
-		 * times.
-		 */
+		/* A bucket that counts all times has a bound that no time exceeds. */
 		if (nr >= (double)l->nr && l->nr)
 			ck_assert_double_ge(le * 1e9 * 17 / 16, (double)l->max_ns);
 	}

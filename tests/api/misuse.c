@@ -90,7 +90,7 @@ TEST(objects_that_were_never_initialised_are_refused)
 	rnl_pool_destroy(pool);
 }
 
-/* No parent's object, no job under way: what a stack or a heap has left is none of these. */
+/* Bytes left on a stack or heap must not pass for a parent's object or a job under way. */
 TEST(memory_that_was_never_initialised_is_refused)
 {
 	static const unsigned char fills[] = { 0x0f, 0x55, 0x80, 0xaa };
@@ -260,7 +260,7 @@ TEST(a_worker_does_not_wait_for_its_own_pool)
 
 	submit_job(pool, &nosy.job, nosy_fn, NULL);
 	ck_assert_msg(!result_of(&nosy.job), "line %d", nosy.line);
-	/* A worker of another pool may wait, as it holds up no worker of this one. */
+	/* A worker of another pool may wait, because it holds up no worker of this one. */
 	submit_job(other, &nosy.job, foreign_wait_fn, NULL);
 	ck_assert_msg(!result_of(&nosy.job), "line %d", nosy.line);
 	gate_open(&gate);
@@ -306,7 +306,7 @@ TEST(structs_are_filled_in_as_far_as_both_sides_know_them)
 		ck_assert_uint_eq(exact.size, size);
 		ck_assert_bytes(exact.bytes + size, sizeof(exact) - size, 0xee);
 
-		/* Fields of a newer program become 0; memory behind them is not touched. */
+		/* Fields of a newer program become 0; memory after them is not touched. */
 		memset(&other, 0xee, sizeof(other));
 		other.size = size + 24;
 		ck_assert_int_eq(ask(pool, which, &other), 0);

@@ -51,7 +51,7 @@ __attribute__((constructor)) static void start_counting(void)
 
 #else
 
-/* dlsym() allocates while we look up the next malloc(). This memory is never freed. */
+/* Memory for dlsym(), which allocates while it looks up the next malloc(). Never freed. */
 static _Alignas(64) char early[65536];
 static _Atomic size_t early_used;
 
@@ -151,7 +151,7 @@ INTERPOSED int pthread_mutex_trylock(pthread_mutex_t *mutex)
 
 #endif
 
-/* Counts a piece of code. It must not assert: Check allocates. */
+/* The calls made by a piece of code. The code must not assert, because Check allocates. */
 struct count {
 	unsigned long memory, locks;
 };
@@ -168,7 +168,7 @@ static void count_to(struct count *sum, const struct count *from)
 	sum->locks += own_locks - from->locks;
 }
 
-/* Without this test the others could count nothing and pass. */
+/* Without this test the other tests could count nothing and pass. */
 TEST(the_counters_count, .not_simulated = ITS_OWN)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -229,7 +229,7 @@ static void callback(struct rnl_job *job)
 	(void)job;
 }
 
-/* Makes a job of that kind, and what its submit needs. */
+/* Sets the job up for a submit of @kind. */
 static int set_kind(struct rnl_job *job, enum kind kind)
 {
 	switch (kind) {
@@ -264,7 +264,7 @@ static int submit_one(struct rnl_pool *pool, enum kind kind, unsigned i)
 	}
 }
 
-/* Reaps a batch of done jobs; false if another job came. */
+/* Reaps a batch of done jobs.  Returns false on an error, or if other jobs came. */
 static bool reap_batch(void)
 {
 	struct rnl_job *reaped[BATCH];
@@ -279,14 +279,14 @@ static bool reap_batch(void)
 	return nr == BATCH;
 }
 
-/* Submits a batch that the pool has space for; the number of accepted jobs. */
+/* Submits a batch, for which the pool has space.  Returns the number of accepted jobs. */
 static int submit_batch(struct rnl_pool *pool, enum kind kind)
 {
 	int nr = 0;
 
 	if (kind == MANY)
 		return rnl_submit_many(pool, list, BATCH);
-	/* Some other jobs come while the batch is under way. */
+	/* The batch comes after the barrier of this job, which may be under way. */
 	if (kind == AFTER && rnl_submit(pool, &first))
 		return -1;
 	for (unsigned i = 0; i < BATCH; i++)
@@ -421,7 +421,7 @@ static int nothing(const struct rnl_batch *batch)
 	return 0;
 }
 
-/* Reserves requests, then commits or cancels them; the number of commits. */
+/* Reserves requests, then commits or cancels them.  Returns the number of commits. */
 static int send_some(struct rnl_batcher *batcher, struct rnl_request *requests)
 {
 	int nr = 0;

@@ -60,7 +60,7 @@ TEST(a_barrier_without_jobs_notifies_at_once)
 	notice_of(&notice, NULL);
 	for (int i = 0; i < 5; i++) {
 		must(rnl_barrier_notify(&barrier, &notice));
-		/* No worker is needed for that. */
+		/* A notice needs no worker. */
 		ck_assert_int_eq(result_of(&notice), 0);
 	}
 	gate_open(&plug);
@@ -82,7 +82,7 @@ TEST(a_notice_has_the_result_of_the_first_job_that_failed)
 	rnl_pool_destroy(pool);
 }
 
-/* Frees the barrier that it lies beside, with the jobs that were counted there. */
+/* An object whose notice's callback frees it, with the barrier and the barrier's jobs. */
 struct item {
 	struct rnl_barrier barrier;
 	struct rnl_job notice, jobs[3];
@@ -137,7 +137,7 @@ TEST(a_notice_seals_its_round_and_later_jobs_do_not_delay_it)
 	for (int i = 0; i < 2; i++)
 		notice_of(&notices[i], NULL);
 	must(rnl_barrier_notify(&barrier, &notices[0]));
-	/* A job after and a second notice of the same round. */
+	/* A job after the same round; then a job and a notice of the next round. */
 	job_of(&after, count_fn, &ran);
 	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_submit(pool, &after));
@@ -176,7 +176,7 @@ TEST(a_worker_that_leaves_tells_of_the_barrier_of_its_last_job)
 	rnl_pool_destroy(pool);
 }
 
-/* A hook's notices: one of a barrier without jobs, which is told at once. */
+/* A hook's notice of a barrier without jobs, which completes immediately. */
 struct hooked {
 	struct rnl_pool *pool;
 	struct rnl_barrier barrier;
@@ -221,7 +221,7 @@ struct again {
 	_Atomic int ran;
 };
 
-/* Runs on the timer thread, which would come to nothing else if notices were all that it looked at. */
+/* Runs on the timer thread, which must not serve notices only. */
 static void notify_again(struct rnl_job *notice)
 {
 	struct again *again = rnl_container_of(notice, struct again, notice);
@@ -343,7 +343,7 @@ TEST(a_refused_notice_has_no_device_error)
 
 /* ---- exact joins -------------------------------------------------------------- */
 
-/* Jobs of every worker, more of them than the barrier has places for, write; one after reads. */
+/* The words that jobs of many workers write, and the sum that a job after their barrier reads. */
 struct sums {
 	int *words, total;
 	unsigned nr;

@@ -28,7 +28,7 @@ TEST(jobs_after_barriers_start_in_the_order_of_their_submits)
 			must(rnl_barrier_init(&barriers[i], pool));
 			noted_of(&noted[i], &record, i);
 		}
-		/* Every second one comes after a barrier; three workers hold those' jobs. */
+		/* Every second job comes after a barrier, whose own job holds a worker. */
 		for (int i = 0; i < 3; i++)
 			submit_in(pool, &barriers[2 * i], &before[i], gated_fn, &plug[i]);
 		for (int i = 0; i < NR; i++) {
@@ -36,7 +36,7 @@ TEST(jobs_after_barriers_start_in_the_order_of_their_submits)
 			must(submit_in_order(&order, &noted[i].job));
 		}
 		ck_assert_uint_eq(record.nr, 0);
-		/* The last barrier's jobs are issued first. */
+		/* The job of the last barrier is issued first. */
 		for (int i = 2; i >= 0; i--) {
 			gate_open(&plug[i]);
 			ck_assert_int_eq(result_of(&before[i]), 0);
@@ -51,7 +51,7 @@ TEST(jobs_after_barriers_start_in_the_order_of_their_submits)
 	rnl_pool_destroy(pool);
 }
 
-/* The barrier's job is queued behind, on the order's own worker. */
+/* The second barrier's jobs are queued after the order's first job, on the same worker. */
 TEST(a_job_that_waits_holds_up_no_job_of_its_worker)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -122,7 +122,7 @@ TEST(keys_that_name_workers_lead_to_as_many_of_them_and_count_around)
 	rnl_pool_destroy(pool);
 }
 
-/* Three jobs of which the first one comes after a barrier that is held. */
+/* Makes three jobs; the first one comes after a barrier that is held. */
 static void noted_behind(struct rnl_pool *pool, struct noted *noted, struct record *record,
 			 struct rnl_barrier *barrier, struct gate *plug, struct rnl_job *before)
 {
@@ -297,7 +297,7 @@ TEST(each_thread_finds_its_own_order_kept, .loops = 4, .timeout_s = 60)
 	free(record);
 }
 
-/* ---- its end ----------------------------------------------------------------- */
+/* ---- the end of an order ----------------------------------------------------- */
 
 static int fill_one(struct rnl_job *job)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pinned buffers: refused sizes, which threads wait, and puts of what is not a buffer. */
+/* Pinned buffers: refused sizes, threads that wait, and puts of other memory. */
 #include <runnel/memory.h>
 
 #include "pool.h"
@@ -17,7 +17,7 @@ static void hear(void *arg, enum rnl_log_level level, const char *msg)
 	nr_said += level == RNL_LOG_ERROR && strstr(msg, "rnl_memory_put(");
 }
 
-/* A pool all of whose buffers are taken. */
+/* Makes a pool whose buffers are all taken. */
 static void setup(void)
 {
 	int ret = 0;
@@ -77,7 +77,7 @@ static int get_fn(struct rnl_job *job)
 	return rnl_memory_get(pool, RNL_PINNED, BYTES, job->user, RNL_FOREVER);
 }
 
-/* A job behind this one might be the one that puts a buffer back. */
+/* The job that puts a buffer back may be queued after this one. */
 TEST(a_worker_does_not_wait, .setup = setup, .teardown = teardown)
 {
 	struct rnl_job job;
@@ -143,7 +143,7 @@ TEST(more_in_advance_than_there_is_is_refused, .loops = 2)
 	attr.device = test_device();
 	attr.nr_workers = 1;
 	attr.pinned_max = attr.pinned_preload = UINT64_MAX >> _i;
-	pool = NULL;		/* on a GPU all tests are of one process */
+	pool = NULL;		/* on a GPU all tests run in one process */
 	ck_assert_int_eq(rnl_pool_create(&pool, &attr), -ENOMEM);
 	ck_assert_ptr_null(pool);
 }

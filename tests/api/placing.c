@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the workers' threads are: their names, their CPUs, their signals. */
+/* The workers' threads: their names, CPUs and signal masks. */
 #define _GNU_SOURCE		/* cpu_set_t */
 #include <sched.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ static int naming_fn(struct rnl_job *job)
 	return rnl_worker().index;
 }
 
-/* A pool with @nr workers: they are called @prefix-INDEX, and no other thread is. */
+/* Checks that the pool's @nr workers, and no other threads, are called @prefix-INDEX. */
 static void check_names(struct rnl_pool *pool, const char *prefix, unsigned nr)
 {
 	struct gate gate = GATE_INIT;
@@ -73,7 +73,7 @@ TEST(threads_have_the_pools_name_of_which_twelve_bytes_are_used)
 		{ "thirteen-bytes", "thirteen-byt", 2 },
 		{ "\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e", "\u65e5\u672c\u8a9e\u65e5", 2 },
 		{ "a\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", "a\u00e9\u00e9\u00e9\u00e9\u00e9", 2 },
-		{ "caf\xe9 \U0001f600", "caf? \U0001f600", 2 },	/* it is no UTF-8 */
+		{ "caf\xe9 \U0001f600", "caf? \U0001f600", 2 },	/* not UTF-8 */
 		{ "a name that is much longer than any thread's may be, and than 64 bytes, too",
 		  "a name that ", 64 },
 	};
@@ -98,7 +98,7 @@ TEST(threads_have_the_pools_name_of_which_twelve_bytes_are_used)
 
 /* ---- CPUs ---------------------------------------------------------------- */
 
-/* The CPUs that this process may run on; their number. */
+/* Stores the CPUs that this process may run on.  Returns their number. */
 static unsigned allowed_cpus(uint16_t *cpus, unsigned max)
 {
 	cpu_set_t set;
@@ -112,7 +112,7 @@ static unsigned allowed_cpus(uint16_t *cpus, unsigned max)
 	return nr;
 }
 
-/* The only CPU that the calling thread may run on; -1 if there are several. */
+/* Returns the only CPU that the calling thread may run on, or -1 if there are several. */
 static int only_cpu(void)
 {
 	cpu_set_t set;
@@ -181,7 +181,7 @@ TEST(workers_and_their_host_streams_run_on_the_cpus_that_they_were_given,
 	uint16_t allowed[2], cpus[6], copy[6];
 	unsigned nr = allowed_cpus(allowed, 2);
 
-	/* A list that is shorter than the workers, and a longer one, with one CPU twice. */
+	/* A list with fewer CPUs than workers, and one with more, which repeats CPUs. */
 	for (unsigned nr_cpus = 1; nr_cpus <= 6; nr_cpus += 5) {
 		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 		struct rnl_pool *pool;
@@ -300,7 +300,7 @@ TEST(signals_to_the_process_are_blocked_in_jobs_callbacks_and_hooks)
 		pool = pool_with(&attr, 1);
 		job_of(&job, mask_fn, NULL);
 		must(rnl_job_set_on_done(&job, callback));
-		/* Workers that a resize starts are placed, too. */
+		/* Workers that a resize starts have the same mask. */
 		if (round) {
 			must(rnl_pool_resize(pool, 2));
 			must(submit_by_key(pool, &job, key_on(pool, 1)));

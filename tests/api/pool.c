@@ -156,7 +156,7 @@ TEST(attributes_of_other_versions_are_taken_if_they_can_be)
 	}
 	both.attr.size = sizeof(both);
 	for (unsigned i = 0; i < COUNT(both.newer); i++) {
-		both.newer[i] = i == 3 ? UINT64_C(1) << 63 : 1;	/* the last byte, too */
+		both.newer[i] = i == 3 ? UINT64_C(1) << 63 : 1;	/* also in the last byte */
 		ck_assert_int_eq(rnl_pool_create(&pool, &both.attr), -E2BIG);
 		both.newer[i] = 0;
 	}
@@ -181,7 +181,7 @@ TEST(a_pool_tells_of_its_device)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what its threads are ------------------------------------------------ */
+/* ---- threads ------------------------------------------------------------- */
 
 static double cpu_seconds(void)
 {
@@ -192,7 +192,7 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
-/* CPU time of the process during @seconds in which the calling thread sleeps. */
+/* Returns the process's CPU time while the calling thread sleeps for @seconds. */
 static double cpu_used_in(double seconds)
 {
 	double before = cpu_seconds();

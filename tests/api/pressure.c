@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A full pool pushes back at once, or its submitters wait for space. */
+/* A full pool refuses jobs immediately, or its submitters wait for space. */
 #include "full.h"
 #include "host_kernel.h"
 
-/* ---- what is on the device is bounded ------------------------------------ */
+/* ---- jobs on the device are bounded -------------------------------------- */
 
 TEST(a_stream_that_is_full_leaves_the_rest_queued_and_then_pushes_back)
 {
@@ -33,7 +33,7 @@ TEST(a_stream_that_is_full_leaves_the_rest_queued_and_then_pushes_back)
 	rnl_pool_destroy(pool);
 }
 
-/* Seconds that a refused submit takes. */
+/* Returns the seconds that one refused submit takes, on average. */
 static double time_of_refusals(struct rnl_pool *pool)
 {
 	enum { NR = 1000 };
@@ -59,7 +59,7 @@ TEST(refusing_a_job_takes_no_time)
 	full_end(&full);
 }
 
-/* ---- waiting for room ---------------------------------------------------- */
+/* ---- waits for space ----------------------------------------------------- */
 
 TEST(a_submit_with_room_does_not_wait)
 {
@@ -191,7 +191,7 @@ TEST(on_a_worker_a_submit_does_not_wait_for_its_own_pool)
 		ck_assert_int_eq(result_of(&w.job), 0);
 		ck_assert_int_eq(result_of(&w.other), 0);
 
-		/* A worker of another pool may wait, as it holds up no worker of this one. */
+		/* A worker of another pool may wait, because it holds up no worker of this one. */
 		gate = (struct gate)GATE_INIT;
 		must(rnl_submit(other, &w.job));
 		gate_await(&gate, 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that meet each other in ways that were wrong once. */
+/* Races between calls in which the library once had errors. */
 #include <runnel/stats.h>
 
 #include "cq.h"
 
-/* ---- a job that comes after a barrier is its owner's, once it is done ---- */
+/* ---- a job after a barrier belongs to its owner once it is done ---------- */
 
 struct reaper {
 	struct rnl_cq *cq;
@@ -58,7 +58,7 @@ TEST(a_job_after_a_barrier_is_its_owners_at_once, .timeout_s = 60)
 			struct rnl_job *job = malloc(sizeof(*job));
 			int ret;
 
-			/* Now and then the barrier has a job to wait for. */
+			/* In every eighth round the barrier has a job to wait for. */
 			if (i % 8 == 0) {
 				must(rnl_barrier_wait(barrier, RNL_FOREVER));
 				job_in(barrier, before, noop_fn, NULL);
@@ -127,7 +127,7 @@ TEST(a_drain_hears_of_the_last_job_from_a_worker_that_leaves, .timeout_s = 60)
 	gate_open(&held[!last].gate);
 	ck_assert_int_eq(result_of(&held[!last].job), 0);
 	ck_waits(drain.tid);
-	/* The last job is the leaving worker's. */
+	/* The last job is on the worker that leaves. */
 	gate_open(&held[last].gate);
 	ck_eventually(drain.returned);
 	ck_assert_int_eq(call_end(&drain), 0);
@@ -172,7 +172,7 @@ TEST(what_a_pool_could_not_grow_to_leaves_its_counts_right, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- waiting for room ---------------------------------------------------- */
+/* ---- waits for space ----------------------------------------------------- */
 
 struct pusher {
 	struct rnl_pool *pool;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each call that is refused for a mistake is logged: what was wrong, and what to do. This file has
- * a case for each public function that can refuse one; tests/tree/refused.sh holds that.
+ * Each call that is refused for a mistake is logged, with the mistake and the remedy. This file has
+ * a case for each public function that can refuse a call; tests/tree/refused.sh checks that.
  *
- * An answer is not logged, as a program asks for it: -EAGAIN, -ETIMEDOUT, -ESHUTDOWN, -EALREADY,
- * -ESTALE, and -EBUSY of rnl_job_cancel() and a reap beside another one, or of a
- * wait with a timeout of 0. -ENOMEM and -EIO are no mistakes of the call. In a forked child
- * -EOWNERDEAD is not logged: another thread of the parent may have held a lock of the log.
+ * An answer is not logged, because the program asks for it: -EAGAIN, -ETIMEDOUT, -ESHUTDOWN,
+ * -EALREADY, -ESTALE, and -EBUSY of rnl_job_cancel(), of a reap during another reap, or of a wait
+ * with a timeout of 0. -ENOMEM and -EIO are not the caller's mistakes. A forked child does not log
+ * -EOWNERDEAD, because another thread of the parent may have held a lock of the log.
  *
- * Refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_pool_destroy rnl_cq_destroy
+ * These refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_pool_destroy rnl_cq_destroy
  * rnl_order_fini rnl_clock rnl_stream rnl_worker
  * rnl__cuda_unit_remove
  * In api/pinned and api/devices: rnl_memory_put
@@ -50,7 +50,7 @@ static void end_hearing(struct rnl_pool *pool)
 	rnl_set_log(NULL, NULL);
 }
 
-/* The call returns @ret, and logs one line, which has @text. */
+/* The call must return @ret and log one line, which has @wanted. */
 #define refused(call, ret, wanted) \
 	do { \
 		const char *text_ = (wanted); \
@@ -62,7 +62,7 @@ static void end_hearing(struct rnl_pool *pool)
 		ck_assert_ptr_eq(strchr(heard.text, '\n') + 1, heard.text + heard.bytes); \
 	} while (0)
 
-/* The call returns @ret, and logs nothing. */
+/* The call must return @ret and log nothing. */
 #define answered(call, ret) \
 	do { \
 		heard.bytes = 0; \
@@ -71,7 +71,7 @@ static void end_hearing(struct rnl_pool *pool)
 		ck_assert_str_eq(heard.text, ""); \
 	} while (0)
 
-/* ---- pools, and what describes them ----------------------------------------------- */
+/* ---- pools and their descriptions ------------------------------------------------- */
 
 TEST(a_call_without_its_pool_is_logged)
 {
@@ -171,7 +171,7 @@ static void on_done(struct rnl_job *job)
 	(void)job;
 }
 
-/* Calls each setter; they return @ret and log @text. */
+/* Calls each setter, which must return @ret and log @text. */
 static void try_setters(struct rnl_job *job, struct rnl_barrier *barrier, struct rnl_cq *cq,
 			struct rnl_job *next, int ret, const char *text)
 {
@@ -246,7 +246,7 @@ TEST(a_question_about_no_job_is_logged)
 	end_hearing(pool);
 }
 
-/* Submits; each returns @ret and logs @text. */
+/* Calls each submit, which must return @ret and log @text. */
 static void try_submits(struct rnl_pool *pool, struct rnl_job *job, int ret, const char *text)
 {
 	struct rnl_job *list[] = { job };
@@ -271,7 +271,7 @@ static void try_ways(struct rnl_pool *pool, struct rnl_order *order, struct rnl_
 	try_submits(pool, job, ret, text);
 }
 
-/* What a key, a time and an order cannot be together with; @other: an order of another pool. */
+/* Settings that a key, a time or an order excludes.  @other: an order of another pool. */
 static void try_combinations(struct rnl_pool *pool, struct rnl_order *order, struct rnl_order *other,
 			     struct rnl_barrier *barrier)
 {
@@ -305,7 +305,7 @@ static void try_combinations(struct rnl_pool *pool, struct rnl_order *order, str
 	try_submits(pool, &job, -EINVAL, "the order of job ");
 }
 
-/* Sets how the job is submitted. */
+/* Calls the setters of the key, the time and the order, like try_setters(). */
 static void try_settings(struct rnl_order *order, struct rnl_job *job, int ret, const char *text)
 {
 	refused(rnl_job_set_key(job, 1), ret, text);
@@ -371,7 +371,7 @@ TEST(a_chain_with_a_job_that_is_under_way_is_logged)
 	end_hearing(pool);
 }
 
-/* A clock's time of day is decades ahead of rnl_clock(): the job would never start. */
+/* The time of day is decades ahead of rnl_clock(), so the job would never start. */
 TEST(a_start_that_is_a_time_of_day_is_refused)
 {
 	struct rnl_pool *pool = hearing_pool(1);
@@ -433,7 +433,7 @@ TEST(a_call_on_no_completion_queue_is_logged)
 	end_hearing(pool);
 }
 
-/* No thread may ever reap the job, or the one that would wait is the one that reaps. */
+/* Perhaps no thread reaps the job, or only the thread that would wait. */
 TEST(a_wait_for_ever_for_a_job_that_has_to_be_reaped_is_refused)
 {
 	struct rnl_pool *pool = hearing_pool(1);
@@ -453,7 +453,7 @@ TEST(a_wait_for_ever_for_a_job_that_has_to_be_reaped_is_refused)
 	refused(rnl_job_wait(&job, RNL_FOREVER), -EBUSY, "is done when it is reaped");
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 1, 0), 1);
 	answered(rnl_job_wait(&job, RNL_FOREVER), 0);
-	/* Without its queue it is waited for as any job. */
+	/* Without its queue the job can be waited for like any job. */
 	must(rnl_job_set_cq(&job, NULL));
 	must(rnl_submit(pool, &job));
 	answered(rnl_job_wait(&job, RNL_FOREVER), 0);
@@ -552,7 +552,7 @@ TEST(a_thread_of_another_device_is_logged)
 	attr.nr_workers = 2;
 	must(rnl_pool_create(&other, &attr));
 	if (on_host()) {
-		/* The first of two host devices is this pool's. */
+		/* This pool's device is the first of the other pool's two host devices. */
 		must(rnl_thread_attach(other));
 		answered(rnl_thread_attach(pool), 0);
 	} else {
@@ -614,7 +614,7 @@ TEST(a_call_that_a_job_may_not_make_is_logged)
 	in.pool = hearing_pool(2);
 	hold_barrier(in.pool, &in.unissued, &in.gate, &in.waiting);
 	submit_job(in.pool, &in.job, inside_fn, NULL);
-	/* The first error of a call is the job's. */
+	/* The job fails with an error of its calls, although the function returns 0. */
 	ck_assert_int_eq(result_of(&in.job), -EINVAL);
 	gate_open(&in.gate);
 	end_hearing(in.pool);
@@ -652,7 +652,7 @@ TEST(a_fill_of_the_stack_in_a_job_is_logged_whether_it_gathers_or_not)
 	end_hearing(pool);
 }
 
-/* ---- mistakes that are no refusals -------------------------------------------------------------- */
+/* ---- mistakes that no call refuses ---------------------------------------------------------- */
 
 static int positive_fn(struct rnl_job *job)
 {
@@ -715,7 +715,7 @@ TEST(a_loop_of_refused_calls_does_not_flood_the_log, .timeout_s = 60,
 	uint64_t calls = 0;
 
 	rnl_set_log(count_line, lines);
-	/* It goes on until a second has passed in which lines were left out. */
+	/* Goes on until a second has passed in which lines were left out. */
 	while (!lines[1] && rnl_clock() < end) {
 		ck_assert_int_eq(rnl_job_wait(NULL, 0), -EINVAL);
 		calls++;
