@@ -652,7 +652,7 @@ TEST(a_fill_of_the_stack_in_a_job_is_logged_whether_it_gathers_or_not)
 	end_hearing(pool);
 }
 
-/* ---- mistakes that no call refuses ---------------------------------------------------------- */
+/* ---- mistakes that no call refuses ------------------------------------------------------- */
 
 static int positive_fn(struct rnl_job *job)
 {

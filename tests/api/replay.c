@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that are replayed: what a function has issued is issued again, without a call.
+ * Jobs that are replayed: recorded work is issued again, without a call of the function.
  *
- * api/replay_capture.c compiles this file again, for runs that are captured; tests/cuda/replay.c and
- * replay_calls.c do, for kernels that run on the GPU.
+ * api/replay_capture.c compiles this file again, for captured runs; tests/cuda/replay.c and
+ * replay_calls.c do so for kernels that run on the GPU.
  */
 #include <runnel/guard.h>
 #include <runnel/hold.h>
@@ -62,7 +62,7 @@ static int raw_apply(const struct apply *args)
 }
 #endif
 
-/* A job with an area of its own; `user` is its facts. */
+/* A job with its own area; `user` points to its facts. */
 struct task {
 	struct rnl_job job;
 	struct facts facts;
@@ -76,11 +76,11 @@ static struct {
 	struct task tasks[JOBS];
 	unsigned char shadow[JOBS][BYTES];
 	_Atomic unsigned nr_calls;
-	_Atomic uint32_t add;		/* of the function, beside what the job has */
+	_Atomic uint32_t add;		/* the function's, added to the job's */
 } all;
 
 static uint64_t keep;		/* scratch_keep; 0: the default */
-static _Atomic unsigned nr_notified;	/* lines of the log about replays */
+static _Atomic unsigned nr_notified;	/* log lines about replays */
 
 static void hear(void *arg, enum rnl_log_level level, const char *line)
 {
@@ -162,7 +162,7 @@ static void end(void)
 	all.guard = RNL_GUARD_OFF;
 }
 
-/* What a job of apply_fn() does, by hand. */
+/* Does the work of a job of apply_fn() on the host. */
 static void shadow_apply(unsigned i)
 {
 	for (unsigned k = 0; k < BYTES; k++)
@@ -176,7 +176,7 @@ static void submit_replay(struct rnl_job *job, int (*fn)(struct rnl_job *job), v
 	must(rnl_submit(all.pool, job));
 }
 
-/* A round: each job once, all of them under way at a time. */
+/* Runs a round: each job once, with all of them under way at a time. */
 static void round_of(int (*fn)(struct rnl_job *job))
 {
 	for (unsigned i = 0; i < JOBS; i++)
@@ -196,7 +196,7 @@ static void check_all(void)
 	}
 }
 
-/* ---- what is replayed ------------------------------------------------------------- */
+/* ---- functions that are replayed -------------------------------------------------- */
 
 TEST(a_function_that_issues_the_same_is_not_called, .loops = 6)
 {
@@ -209,14 +209,14 @@ TEST(a_function_that_issues_the_same_is_not_called, .loops = 6)
 	for (int round = 0; round < 10; round++)
 		round_of(apply_fn);
 	check_all();
-	/* One for the worker's scratch to grow, or for the guard, and two that are recorded. */
+	/* One call grows the worker's scratch or is the guard's, and two calls are recorded. */
 	ck_assert_uint_eq(all.nr_calls, 3);
 	ck_assert_uint_eq(nr_replayed(), 10 * JOBS - all.nr_calls);
 	ck_assert_uint_eq(nr_notified, 0);
 	end();
 }
 
-/* Copies both ways, small and large, and a fill, at addresses that stay. */
+/* Copies `user` bytes both ways, and fills, always at the same addresses. */
 static int all_kinds_fn(struct rnl_job *job)
 {
 	const uint32_t bytes = (uint32_t)(uintptr_t)job->user;
@@ -256,14 +256,14 @@ TEST(copies_and_fills_read_what_is_there_now, .loops = 2)
 	end();
 }
 
-/* ---- what is not, or not any more --------------------------------------------------- */
+/* ---- functions that are not, or no longer, replayed --------------------------------- */
 
 TEST(a_function_that_issues_something_else_is_called)
 {
 	skip_without_kernel();
 	begin();
 	for (int round = 0; round < 60; round++) {
-		/* Each call issues something that the last one did not. */
+		/* Each call issues work that differs from the last call's. */
 		for (unsigned i = 0; i < JOBS; i++) {
 			submit_replay(&all.tasks[i].job, apply_fn, &all.tasks[i].facts);
 			ck_assert_int_eq(result_of(&all.tasks[i].job), 0);
@@ -280,7 +280,7 @@ TEST(a_function_that_issues_something_else_is_called)
 
 static enum { KIND, VALUE, FILLED, COPIED, ROWS, GRID, DIFFERENCES } difference;
 
-/* Each call differs from the last one in one thing. */
+/* Each call's work differs from the last call's in one property. */
 static int differs_fn(struct rnl_job *job)
 {
 	const unsigned turn = all.nr_calls++ % 2, bytes = BYTES >> turn;
@@ -331,7 +331,7 @@ TEST(a_change_is_noticed_and_recorded_anew)
 	begin();
 	round_of(apply_fn);
 	ck_assert_uint_eq(all.nr_calls, 3);
-	/* Until it is called again, nobody knows. */
+	/* A change is noticed at the next call of the function, so wait for a call first. */
 	while (all.nr_calls < 4) {
 		submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
 		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
@@ -346,7 +346,7 @@ TEST(a_change_is_noticed_and_recorded_anew)
 		submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
 		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
 	}
-	/* This call had its effect. */
+	/* The last call had its effect. */
 	shadow_apply(0);
 	for (int round = 0; round < 10; round++)
 		round_of(apply_fn);
@@ -383,7 +383,7 @@ static int odd_fn(struct rnl_job *job)
 	must(rnl_fill(all.device, odd.way < JOINS_NOTHING ? (uint8_t)odd.nr : 1, BYTES));
 	if (odd.way == JOINS)
 		return rnl_barrier_join(&odd.barrier);
-	/* The next run may find something to wait for. */
+	/* Its next run may find jobs to wait for. */
 	if (odd.way == JOINS_NOTHING)
 		return rnl_barrier_join(&odd.empty);
 	if (odd.way == ASKS_FOR_STREAM)
@@ -412,7 +412,7 @@ TEST(what_cannot_be_recorded_is_called_each_time, .loops = WAYS)
 		last = odd.nr;
 		submit_replay(&job, odd_fn, NULL);
 		ck_assert_int_eq(result_of(&job), odd.way == FAILS ? -EPROTO : 0);
-		/* A second call, unwatched, counts, too. */
+		/* The function may be called a second time, unrecorded. */
 		ck_assert_int_gt(odd.nr, last);
 		must(rnl_job_wait(&joined, RNL_FOREVER));
 	}
@@ -426,7 +426,7 @@ static int no_error(void)
 	return 0;
 }
 
-/* The unit of these jobs may launch on stream 0, which is the worker's, and no call tells. */
+/* The jobs' unit may launch on stream 0, which is the worker's: the library would not see it. */
 TEST(a_unit_that_may_use_stream_0_by_itself_is_called_each_time)
 {
 	const char *text = (const char *)(uintptr_t)slow_fn;
@@ -466,7 +466,7 @@ TEST(one_function_recorded_both_ways_by_turns)
 	end();
 }
 
-/* ---- what the program's other threads do meanwhile ------------------------------------- */
+/* ---- concurrent CUDA calls of other threads -------------------------------------------- */
 
 static struct {
 	struct gate inside, go_on;
@@ -483,7 +483,7 @@ static int beside_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(all.device + BYTES, all.device, BYTES);
 }
 
-/* Each call succeeds, with any stream of the library's under way. */
+/* Makes CUDA calls, which must succeed while the library records or replays a job. */
 static void use_cuda(void)
 {
 	void *mem = NULL;
@@ -524,7 +524,7 @@ TEST(other_threads_use_cuda_while_a_run_is_recorded, .loops = 2)
 	end();
 }
 
-/* ---- what a record has ---------------------------------------------------------------- */
+/* ---- contents of a record ------------------------------------------------------------- */
 
 static int large_scratch_fn(struct rnl_job *job)
 {
@@ -579,7 +579,7 @@ TEST(more_functions_than_records)
 	skip_without_kernel();
 	begin();
 	for (int round = 0; round < 300; round++) {
-		/* First a few of them again and again, then all. */
+		/* First three functions repeatedly, then all. */
 		const unsigned n = (unsigned)round % (round < 150 ? 3 : JOBS);
 
 		submit_replay(&all.tasks[n].job, many[n], &all.tasks[n].facts);
@@ -616,7 +616,7 @@ TEST(a_maps_function_has_no_arguments)
 	map.fn = chunk_fn;
 	must(rnl_map_start(all.pool, &map, &barrier));
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	/* The call's error is the chunk's, and the map's. */
+	/* The error of rnl_job_args() fails the chunk, and so the map. */
 	ck_assert_int_eq(barrier.result, -EINVAL);
 	end();
 }
@@ -683,7 +683,7 @@ static int with_copies_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(pinned, t->facts.mem, BYTES);
 }
 
-/* Jobs that gather and replay are called, so their addresses may differ. */
+/* A job that gathers and replays is called, so its addresses may differ each time. */
 TEST(a_job_that_gathers_and_is_alone_is_a_graph)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
@@ -727,7 +727,7 @@ TEST(a_record_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 10)
 	if (!test_fake())
 		test_skip("%s: the double alone refuses calls", calls[_i]);
 	for (unsigned nth = 1; nth < 60; nth += 1 + nth / 4) {
-		/* A function that is replayed is not recorded soon again, so each has a pool of its own. */
+		/* A replayed function is not recorded again soon, so each round has its own pool. */
 		begin();
 		snprintf(plan, sizeof(plan), "fail=%s:%u:2", calls[_i], nth);
 		must(fake_plan(plan));
@@ -787,14 +787,14 @@ TEST(a_job_says_so_while_it_is_not_under_way)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what a record must not lose ------------------------------------------------------- */
+/* ---- results and arguments that a record must not lose --------------------------------- */
 
 static struct {
 	int nr, result;
 	bool holds, errs;
 } late;
 
-/* Issues the same each time; from the second run on, something else is not the same. */
+/* Issues the same work each time; from the second run on its result or a hold differs. */
 static int late_fn(struct rnl_job *job)
 {
 	struct rnl_hold hold;
@@ -835,7 +835,7 @@ TEST(arguments_that_were_refused_are_set_anew)
 	if (!test_fake())
 		test_skip("the double alone refuses calls");
 	begin();
-	/* The second record, of job 2, has its arguments refused, and is called again. */
+	/* The second record's arguments for job 2 are refused, so the function is called again. */
 	submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
 	ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
 	shadow_apply(0);

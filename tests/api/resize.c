@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool grows and shrinks: how many workers serve, jobs and barriers meanwhile, refusals. */
+/* Resizes: the number of workers that serve, jobs and barriers meanwhile, and refusals. */
 #include <runnel/memory.h>
 #include <runnel/thread.h>
 
 #include "host_kernel.h"
 #include "pool.h"
 
-enum { MOST = 70 };	/* api/crowd has the most that there may be */
+enum { MOST = 70 };	/* api/crowd has the largest possible number */
 
-/* Exactly @nr workers serve: @nr jobs are held, and one more waits. */
+/* Checks that exactly @nr workers serve: @nr jobs are held, and one more job waits. */
 static void check_workers(struct rnl_pool *pool, unsigned nr)
 {
 	struct gate gate = GATE_INIT;
@@ -26,7 +26,7 @@ static void check_workers(struct rnl_pool *pool, unsigned nr)
 		ck_assert_int_eq(result_of(&held[i]), 0);
 }
 
-/* ---- how many serve ------------------------------------------------------ */
+/* ---- the number of workers ----------------------------------------------- */
 
 TEST(a_pool_has_the_workers_that_it_was_resized_to, .timeout_s = 60)
 {
@@ -179,7 +179,7 @@ TEST(a_resize_waits_for_keyed_jobs_but_nobody_else_does, .timeout_s = 60)
 	gate_await(&gate, 1);
 	call_start(&call, resize_fn, &resize);
 	ck_waits(call.tid);
-	/* Keyed jobs of the new table wait. Others run, on the new workers as well. */
+	/* Jobs with a key accepted from now on wait. Other jobs run, on the new workers as well. */
 	job_of(&keyed, count_fn, &ran);
 	must(submit_by_key(pool, &keyed, key));
 	for (unsigned i = 0; i < 50; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Beside resizes keys keep their order, every accepted job runs once, and the figures are right. */
+/* During resizes keys keep their order, accepted jobs run once, and the figures are right. */
 #include <runnel/stats.h>
 
 #include "record.h"
@@ -26,7 +26,7 @@ TEST(a_key_keeps_its_order_when_the_pool_grows_while_its_jobs_are_held, .timeout
 			must(submit_by_key(pool, &noted[key][step].job, (uint64_t)key));
 		}
 	}
-	/* All workers that must not run the keyed jobs are idle, and run other jobs. */
+	/* The workers that must not run the keyed jobs are idle, so they run other jobs. */
 	for (int i = 0; i < 20; i++) {
 		struct rnl_job other;
 
@@ -45,7 +45,7 @@ TEST(a_key_keeps_its_order_when_the_pool_grows_while_its_jobs_are_held, .timeout
 	rnl_pool_destroy(pool);
 }
 
-/* ---- beside submitters --------------------------------------------------- */
+/* ---- during submits ------------------------------------------------------ */
 
 enum { SUBMITTERS = 3, KEYS = 4, EACH_WINDOW = 64 };
 
@@ -119,7 +119,7 @@ static void check_sums(struct rnl_pool *pool, uint64_t accepted)
 	ck_assert_uint_eq(nr_workers, all.nr_workers);
 }
 
-/* Several threads submit while @resize runs. */
+/* Calls @resize while several threads submit. */
 static void beside_submitters(struct rnl_pool *pool, void (*resize)(struct rnl_pool *pool))
 {
 	struct submitter *by = calloc(SUBMITTERS, sizeof(*by));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Several threads wait for space in a full pool: each gets in when its job can use the space. */
+/* Threads wait for space in a full pool: a submit goes on when its job can use the space. */
 #define _GNU_SOURCE	/* RUSAGE_THREAD */
 #include <sys/resource.h>
 
@@ -29,7 +29,7 @@ static int push_all(void *arg)
 	return 0;
 }
 
-/* Threads that push @nr jobs each. The jobs count themselves in @ran. */
+/* Starts threads that push @nr jobs each. Each job adds 1 to @ran. */
 static void start_pushers(struct rnl_pool *pool, struct pusher *pushers, struct call *calls,
 			  int nr_pushers, int nr, _Atomic int *ran)
 {
@@ -41,7 +41,7 @@ static void start_pushers(struct rnl_pool *pool, struct pusher *pushers, struct 
 	}
 }
 
-/* All threads got in, and all their jobs ran. */
+/* Checks that all submits succeeded and that all jobs ran. */
 static void end_pushers(struct pusher *pushers, struct call *calls, int nr_pushers,
 			_Atomic int *ran)
 {
@@ -70,7 +70,7 @@ TEST(many_that_wait_all_get_in)
 	}
 }
 
-/* A waiter leaves a long full queue alone for a while. */
+/* A submit that waits for a long queue does not look at it for a while. */
 TEST(many_that_wait_for_a_long_queue_all_get_in)
 {
 	enum { PUSHERS = 4, MAX = 4096, NR = MAX + 1000 };
@@ -85,7 +85,7 @@ TEST(many_that_wait_for_a_long_queue_all_get_in)
 	start_pushers(pool, pushers, calls, PUSHERS, NR, &ran);
 	for (int p = 0; p < PUSHERS; p++)
 		ck_waits(calls[p].tid);
-	/* Waits end in time. */
+	/* A wait still ends at its timeout. */
 	job_of(&late, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit_wait(pool, &late, 1000), -ETIMEDOUT);
 	gate_open(&gate);
@@ -163,7 +163,7 @@ TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 			ck_assert_int_eq(rnl_submit(pool, &jobs[i]), i < MAX ? 0 : -EAGAIN);
 		}
 		ck_assert_int_eq(rnl_submit_wait(pool, &jobs[MAX], 5 * MS), -ETIMEDOUT);
-		/* Jobs of another kind have space. */
+		/* The pool has space for jobs of another kind. */
 		submit_job(pool, &other, noop_fn, NULL);
 		call_start(&call, submit_waiting, &s);
 		ck_waits(call.tid);
@@ -195,7 +195,7 @@ TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
 			job_of(&queued[i], noop_fn, NULL);
 			must(submit_by_key(pool, &queued[i], keys[i]));
 		}
-		/* The threads fall asleep in three orders. In each the right one is woken. */
+		/* The threads fall asleep in three different orders. Each time the right one is woken. */
 		for (int i = 0; i < WAITERS; i++) {
 			int which = (first + i) % WAITERS;
 
@@ -254,7 +254,7 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 		ck_eventually(calls[i].returned);
 		ck_assert_int_eq(call_end(&calls[i]), 0);
 	}
-	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may be behind older jobs */
+	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may be queued after older jobs */
 	ck_assert_int_ne(rnl_job_wait(&held, 0), 0);
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&resize), 0);
@@ -264,7 +264,7 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 
 TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 {
-	enum { EACH = 3, DEFERRED = 2 * EACH };	/* of a worker; of the pool */
+	enum { EACH = 3, DEFERRED = 2 * EACH };	/* per worker; in the pool */
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job held[2], deferred[DEFERRED], job;
 	struct rnl_barrier barriers[2];
@@ -273,7 +273,7 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	struct call call;
 	uint64_t keys[2];
 
-	/* Each worker is in a job of its barrier; jobs after the barrier go to the first worker. */
+	/* Each worker runs a job of one barrier; jobs after the barriers go to the first worker. */
 	pool = pool_of(2, .max_queued = 2 * EACH);
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
@@ -294,7 +294,7 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	call_start(&call, submit_waiting, &s);
 	ck_waits(call.tid);
 	ck_assert(!call.returned);
-	/* A deferred job is queued with the first worker, so one submit goes on. */
+	/* A deferred job moves to the first worker's queue, so one submit goes on. */
 	gate_open(&gates[1]);
 	ck_eventually(call.returned);
 	ck_assert_int_eq(call_end(&call), 0);
@@ -307,7 +307,7 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 
 /* ---- waiters in order --------------------------------------------------------- */
 
-/* Several threads that wait for space, and come in one at a time. */
+/* Several threads that wait for space, and get it one at a time. */
 struct entrants {
 	struct rnl_pool *pool;
 	struct record came;
@@ -356,7 +356,7 @@ static void entrant_of(struct entrants *all, int id, bool chain)
 	must(rnl_job_set_after(&e->first, &e->barrier));
 }
 
-/* Has the job of an entrant leave the only place, for the next one. */
+/* Makes an entrant's job give its place to the job of the next entrant. */
 static void leave(struct entrant *e, bool chain)
 {
 	if (chain)
@@ -365,8 +365,7 @@ static void leave(struct entrant *e, bool chain)
 		must(rnl_hold_release(&e->hold, 0));
 }
 
-/* Chains, and jobs after barriers. */
-/* That a place wakes one of them: unit/waitq. */
+/* Loop 0: jobs after barriers; loop 1: chains.  unit/waitq: a free place wakes one waiter. */
 TEST(those_that_wait_come_in_in_order, .loops = 2)
 {
 	enum { NR = 16 };
@@ -374,12 +373,12 @@ TEST(those_that_wait_come_in_in_order, .loops = 2)
 	struct entrant *plug = &all.list[NR];
 	struct call calls[NR];
 
-	/* There are places for two, and space for two in the queue, which is never full. */
+	/* There are two places outside of the queue, and two in the queue, which is never full. */
 	all.pool = pool_of(1, .max_queued = 2);
 	all.came.nr = 0;
 	for (int i = 0; i <= NR; i++)
 		entrant_of(&all, i, _i);
-	/* One has a place all the time. */
+	/* One job keeps a place all the time. */
 	if (_i)
 		must(set_time(&plug->first, rnl_clock() + 3600000 * MS));
 	must(rnl_submit(all.pool, &plug->first));
@@ -392,7 +391,7 @@ TEST(those_that_wait_come_in_in_order, .loops = 2)
 	}
 	for (unsigned i = 0; i < NR; i++) {
 		ck_eventually(all.came.nr == i + 1);
-		/* The others sleep again: so wakes do not become one. */
+		/* The other threads sleep again first, because two wakes at a time could merge. */
 		for (int j = 0; j < NR; j++)
 			ck_eventually(calls[j].returned || thread_state(calls[j].tid) == 'S');
 		leave(&all.list[all.came.ids[i]], _i);
@@ -406,7 +405,7 @@ TEST(those_that_wait_come_in_in_order, .loops = 2)
 		ck_assert_int_eq(all.came.ids[i], i);
 }
 
-/* Short chains of which one has begun, and the next one waits, as long as they get in. */
+/* Submits short chains until one is refused; one chain runs, and the next one waits. */
 TEST(a_long_chain_gets_in_beside_short_ones)
 {
 	enum { NR = 300, LONG = 5 };
@@ -431,7 +430,7 @@ TEST(a_long_chain_gets_in_beside_short_ones)
 		job_of(&it->jobs[1], noop_fn, NULL);
 		must(rnl_job_set_then(&it->jobs[0], &it->jobs[1]));
 		ret = rnl_submit_wait(pool, &it->jobs[0], 0);
-		if (ret)	/* it is the long one's turn */
+		if (ret)	/* it is the long chain's turn */
 			break;
 		if (!nr) {
 			call_start(&call, submit_waiting, &s);
@@ -473,7 +472,7 @@ TEST(a_close_ends_all_that_stand_in_line)
 	rnl_pool_destroy(all.pool);
 }
 
-/* A submit of its own thread, which waits. */
+/* A submit that waits, in a thread of its own. */
 struct waiting_submit {
 	struct rnl_pool *pool;
 	struct rnl_job *job;
@@ -520,7 +519,7 @@ TEST(a_full_queue_stops_nobody_who_wants_another_one)
 	rnl_pool_destroy(pool);
 }
 
-/* It may be what those in line wait for. */
+/* The submits in the wait queue may need this notice to go on. */
 TEST(a_barriers_notice_passes_those_in_line)
 {
 	struct rnl_pool *pool = pool_of(2, .max_queued = 4);
@@ -545,7 +544,7 @@ TEST(a_barriers_notice_passes_those_in_line)
 	job_of(&last, NULL, NULL);
 	must(rnl_barrier_notify(&barrier, &last));
 	ck_assert_int_eq(result_of(&last), 0);
-	/* For a loop that was refused a chain there is no space, though places are free. */
+	/* A notice for space waits, too: places are free, but too few for the waiting chain. */
 	job_of(&notice, NULL, NULL);
 	must(submit_when(pool, &notice, RNL_SPACE));
 	ck_assert_int_eq(rnl_job_wait(&notice, 5 * MS), -ETIMEDOUT);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs after a barrier and its rounds: when such a job is told done, and which jobs it waits for. */
+/* Jobs after a barrier and its rounds: when they complete, and which jobs they wait for. */
 #include <runnel/memory.h>
 
 #include "cq.h"
 #include "host_kernel.h"
 #include "record.h"
 
-/* ---- told done ----------------------------------------------------------- */
+/* ---- completion ---------------------------------------------------------- */
 
 enum how { ISSUES_NOTHING, CANCELLED, LATE, REFUSED };
 
@@ -21,7 +21,7 @@ static void count_done(struct rnl_job *job)
 	atomic_fetch_add((_Atomic int *)job->user, 1);
 }
 
-/* The key's worker has come to what was queued there before. */
+/* Waits until the key's worker has run the jobs queued there before. */
 static void await_worker(struct rnl_pool *pool, uint64_t key)
 {
 	struct rnl_job job;
@@ -31,7 +31,7 @@ static void await_worker(struct rnl_pool *pool, uint64_t key)
 	ck_assert_int_eq(result_of(&job), 0);
 }
 
-/* A job after a barrier whose kernel a gate holds; each way in which a job is told done. */
+/* A gate holds the barrier's kernel: no way of waiting reports that jobs after it are done. */
 static void check_not_told(enum how how, int expected)
 {
 	struct gate kernel = GATE_INIT, plug = GATE_INIT;
@@ -73,7 +73,7 @@ static void check_not_told(enum how how, int expected)
 			must(rnl_job_cancel(&after[i]));
 	}
 	gate_open(&plug);
-	/* On CUDA the stream itself waits, with all that is on it. */
+	/* On CUDA the worker's stream waits for the kernel, and so would await_worker(). */
 	if (how != ISSUES_NOTHING)
 		await_worker(pool, keys[1]);
 	ck_assert_int_eq(rnl_job_wait(&after[0], MS), -ETIMEDOUT);
@@ -140,7 +140,7 @@ TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
 	job_in(&barrier, &before, gated_kernel_fn, &kernel);
 	must(submit_by_key(pool, &before, key_on(pool, 0)));
 	gate_await(&kernel, 1);
-	/* The barrier's job is issued: those after it are queued at once. */
+	/* The barrier's job is issued, so jobs after the barrier are queued immediately. */
 	must(rnl_barrier_join(&barrier));
 	for (int i = 0; i < (int)COUNT(after); i++) {
 		noted_of(&after[i], &record, i);
@@ -153,7 +153,7 @@ TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
 	gate_open(&kernel);
 	for (int i = 0; i < (int)COUNT(after); i++)
 		ck_assert_int_eq(result_of(&after[i].job), -ETIMEDOUT);
-	/* A callback comes behind the result. */
+	/* A job's callback comes after its result. */
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < (int)COUNT(after); i++)
 		ck_assert_int_eq(record.ids[i], i);
@@ -189,7 +189,7 @@ TEST(a_job_that_is_held_back_is_counted_when_it_is_done)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- memory that is used again at once ----------------------------------- */
+/* ---- memory that is reused immediately ----------------------------------- */
 
 /* An item: parts that jobs copy to the device and back, and a job after them. */
 enum { PARTS = 3, BYTES = 64 };
@@ -291,7 +291,7 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 
 /* ---- rounds -------------------------------------------------------------- */
 
-/* A submit that waits lets larger queues drain for a while, before it sleeps until it is woken. */
+/* A larger queue lets a waiting submit sleep for a while, before it sleeps until it is woken. */
 #define SMALL 1024
 
 TEST(a_job_after_waits_for_no_later_job)
@@ -301,7 +301,7 @@ TEST(a_job_after_waits_for_no_later_job)
 	struct rnl_barrier barrier;
 	struct rnl_pool *pool;
 
-	/* On CUDA a job is told done by its worker, which a gate may hold. */
+	/* On CUDA a job is completed by its worker, which a gate may hold. */
 	skip_unless_done_on_return();
 	pool = pool_of(3);
 	hold_barrier(pool, &barrier, &early, &before);
@@ -319,7 +319,7 @@ TEST(a_job_after_waits_for_no_later_job)
 	rnl_pool_destroy(pool);
 }
 
-/* A stage of a pipeline: runs behind the stage before. */
+/* A stage of a pipeline, which runs after the stage before. */
 struct stage {
 	struct rnl_job job;
 	_Atomic int *reached;
@@ -358,7 +358,7 @@ TEST(two_barriers_in_turns_wait_for_no_host, .timeout_s = 60)
 
 	for (i = 0; i < 2; i++)
 		must(rnl_barrier_init(&barriers[i], pool));
-	/* The first stage is held: so many rounds are under way, and no more. */
+	/* The first stage is held, so the submits reach the limit of rounds under way. */
 	for (i = 1; i <= STAGES && !ret; i++) {
 		stage_of(&stages[i], barriers, i, &reached);
 		stages[i].gate = i == 1 ? &gate : NULL;
@@ -366,7 +366,7 @@ TEST(two_barriers_in_turns_wait_for_no_host, .timeout_s = 60)
 	}
 	ck_assert_int_eq(ret, -EAGAIN);
 	ck_assert_int_ge(--i, 14);
-	/* A refused submit changes nothing, and the next one waits for a round. */
+	/* A refused submit changes nothing, and a submit that may wait waits for a round. */
 	ck_assert_int_eq(rnl_submit_wait(pool, &stages[i].job, 2 * MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_submit(pool, &stages[i].job), -EAGAIN);
 	gate_open(&gate);
@@ -378,7 +378,7 @@ TEST(two_barriers_in_turns_wait_for_no_host, .timeout_s = 60)
 	ck_assert_int_eq(reached, STAGES);
 	for (i = 1; i <= STAGES; i++)
 		ck_assert_int_eq(stages[i].job.result, 0);
-	/* The last stage came after the one barrier, and is in the other. */
+	/* The last stage came after one barrier, and is in the other. */
 	must(rnl_barrier_wait(&barriers[1], 0));
 	must(rnl_barrier_wait(&barriers[0], RNL_FOREVER));
 	rnl_pool_destroy(pool);
@@ -414,7 +414,7 @@ TEST(a_submit_that_waits_for_a_round_is_woken, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* The end of the first round is all that happens: the others' kernels are held. */
+/* Only the end of the first round makes space: the other rounds' kernels are held. */
 TEST(a_submit_that_waits_for_a_round_is_woken_by_the_end_of_one, .timeout_s = 60)
 {
 	enum { MOST = 20 };
@@ -441,12 +441,12 @@ TEST(a_submit_that_waits_for_a_round_is_woken_by_the_end_of_one, .timeout_s = 60
 		job_of(&after[nr], count_fn, &runs);
 		must(rnl_job_set_after(&after[nr], &barrier));
 		ret = submit_by_key(pool, &after[nr], keys[nr > 0]);
-		/* Else its stream would wait for a later job of the barrier, too. */
+		/* Otherwise the job's stream would wait for a later job of the barrier, too. */
 		if (nr == 0)
 			ck_eventually(runs == 1);
 	} while (!ret && ++nr < MOST);
 	ck_assert_int_eq(ret, -EAGAIN);
-	/* No worker takes a job any more, which makes space as well. */
+	/* A worker that takes a job makes space as well, so wait until all jobs ran. */
 	ck_eventually(runs == nr);
 	submitting = (struct submitting){ pool, &after[nr], RNL_FOREVER, 0, false };
 	call_start(&call, submit_waiting, &submitting);
@@ -483,7 +483,7 @@ TEST(jobs_after_share_a_round)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- threads side by side ------------------------------------------------ */
+/* ---- concurrent threads -------------------------------------------------- */
 
 struct crossing {
 	struct rnl_pool *pool;
@@ -492,7 +492,7 @@ struct crossing {
 	unsigned rounds;
 };
 
-/* Each of two threads submits jobs of its barrier after the other's. */
+/* Submits jobs of one barrier that come after the other; a second thread does the reverse. */
 static int cross(void *arg)
 {
 	enum { AHEAD = 32 };
@@ -566,7 +566,7 @@ TEST(hosts_that_wait_see_the_last_round_end, .timeout_s = 60)
 		struct rnl_barrier barrier;
 		struct rnl_job before[2], after;
 
-		/* The barrier is on the stack: who touches it behind a wait is seen. */
+		/* The barrier is on the stack, so an access after the wait is seen. */
 		must(rnl_barrier_init(&barrier, pool));
 		job_of(&after, noop_fn, NULL);
 		must(rnl_job_set_after(&after, &barrier));
