@@ -61,7 +61,7 @@ static int lasting_fn(struct rnl_job *job)
 
 /*
  * Bounds for the pool's measurements of one worker's jobs, sorted.  A job takes at least the time
- * of its function, and at most the time from the end of the job before to the begin of the next job.
+ * of its function, and at most the time from the previous job's end to the next job's begin.
  */
 struct bounds {
 	double *least, *most;

@@ -727,7 +727,7 @@ TEST(a_record_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 10)
 	if (!test_fake())
 		test_skip("%s: the double alone refuses calls", calls[_i]);
 	for (unsigned nth = 1; nth < 60; nth += 1 + nth / 4) {
-		/* A replayed function is not recorded again soon, so each round has its own pool. */
+		/* A replayed function is not soon recorded again: each round has its own pool. */
 		begin();
 		snprintf(plan, sizeof(plan), "fail=%s:%u:2", calls[_i], nth);
 		must(fake_plan(plan));

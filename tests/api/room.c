@@ -195,7 +195,7 @@ TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
 			job_of(&queued[i], noop_fn, NULL);
 			must(submit_by_key(pool, &queued[i], keys[i]));
 		}
-		/* The threads fall asleep in three different orders. Each time the right one is woken. */
+		/* The threads fall asleep in three orders; the right thread must wake. */
 		for (int i = 0; i < WAITERS; i++) {
 			int which = (first + i) % WAITERS;
 
@@ -254,7 +254,7 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 		ck_eventually(calls[i].returned);
 		ck_assert_int_eq(call_end(&calls[i]), 0);
 	}
-	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may be queued after older jobs */
+	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may be after older jobs */
 	ck_assert_int_ne(rnl_job_wait(&held, 0), 0);
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&resize), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A sandbox refuses system calls: a call fails with an errno of the list, and the log has the reason. */
+/* In a sandbox that refuses system calls, a call fails with a listed errno and logs the reason. */
 #include <runnel/device.h>
 #include <runnel/memory.h>
 #include <runnel/stats.h>
@@ -12,7 +12,7 @@
 
 SUITE_FORKS
 
-/* Children start threads, and exit while a pool is there. */
+/* Children start threads, and exit while a pool exists. */
 SANITIZER_OPTIONS("die_after_fork=0:detect_leaks=0");
 
 static const int refusals[] = { EPERM, ENOSYS, EACCES };
@@ -31,7 +31,7 @@ static const int refusals[] = { EPERM, ENOSYS, EACCES };
 
 static struct heard heard;
 
-/* In a child, an exit status has the place of an assertion. */
+/* An assertion in a child: its failure is the child's exit status. */
 #define child_assert(condition) \
 	do { \
 		if (!(condition)) { \
@@ -107,7 +107,7 @@ static int use_pool_without_threads(void)
 	return 0;
 }
 
-/* The filter is the calling thread's: the pool's threads are older. */
+/* The filter is only the calling thread's, because the pool's threads are older. */
 TEST(a_pool_that_gets_no_more_threads_works_on, .loops = COUNT(refusals))
 {
 	struct rnl_pool_attr attr = attr_of(1);
@@ -164,7 +164,7 @@ static int create_without_sysinfo(void)
 	return 0;
 }
 
-/* Its memory is unknown then. */
+/* Without sysinfo() the size of the memory is unknown. */
 TEST(a_pool_does_without_sysinfo, .loops = COUNT(refusals))
 {
 	ck_refused(refusals[_i], create_without_sysinfo, SYS_sysinfo, -1);
@@ -192,7 +192,7 @@ static int create_without_affinity(void)
 TEST(a_worker_that_may_not_choose_its_cpu_is_not_supported, .loops = COUNT(refusals),
      .not_simulated = "cpusets")
 {
-	/* A sanitizer's threads ask. */
+	/* A sanitizer's threads call sched_getaffinity(). */
 	ck_refused(refusals[_i], create_without_affinity, SYS_sched_setaffinity,
 		   SANITIZED ? -1 : SYS_sched_getaffinity, -1);
 }
@@ -235,7 +235,7 @@ static int set_up_blind(void)
 	return 0;
 }
 
-/* As where /proc is not mounted. */
+/* Like a system on which /proc is not mounted. */
 TEST(setup_sees_threads_without_proc)
 {
 	if (SANITIZED)

@@ -21,9 +21,9 @@ struct using {
 	size_t sizes[MOST_PIECES];
 	unsigned nr;
 	unsigned char first;		/* piece i is filled with first + i */
-	unsigned char *out;		/* the pieces come here, one after the other; may be NULL */
+	unsigned char *out;		/* the pieces are copied here in a row; may be NULL */
 	unsigned char *pieces[MOST_PIECES];
-	int ret;			/* what it returns unless a call fails */
+	int ret;			/* the function's result unless a call fails */
 };
 
 static int using_fn(struct rnl_job *job)
@@ -88,7 +88,7 @@ static struct rnl_pool *keeping(unsigned nr_workers, uint64_t scratch_keep)
 	return pool_of(nr_workers, .scratch_keep = scratch_keep);
 }
 
-/* ---- what a job gets ------------------------------------------------------------- */
+/* ---- the pieces of a job --------------------------------------------------------- */
 
 TEST(pieces_are_aligned_and_apart_and_keep_what_they_have, .timeout_s = 60)
 {
@@ -142,7 +142,7 @@ TEST(what_is_more_than_a_worker_keeps_is_gone_with_the_job, .timeout_s = 60)
 	before = live_bytes();
 	for (int i = 0; i < 5; i++)
 		use(pool, &u);
-	/* A free is in the stream's order, so another job must follow it. */
+	/* A free waits in the stream's order, so another job must follow it. */
 	small.sizes[0] = 1;
 	small.nr = 1;
 	use(pool, &small);
@@ -170,7 +170,7 @@ TEST(what_a_worker_keeps_is_no_more_than_said, .timeout_s = 60)
 	use(pool, &u);
 	u.sizes[0] = 1;
 	use(pool, &u);
-	/* The memory that the pool page-locked, and the last block, are left. */
+	/* Only the page-locked memory and the last block are left. */
 	after = live_bytes();
 	ck_assert_uint_le(after - figures_of(pool).pinned_locked, before + 6 * MB);
 	rnl_pool_destroy(pool);
@@ -267,7 +267,7 @@ TEST(jobs_use_it_while_the_pool_is_resized, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what may not have it ----------------------------------------------------------- */
+/* ---- callers that get no scratch ---------------------------------------------------- */
 
 static struct gate called = GATE_INIT;
 static int callback_ret, hook_ret;
@@ -326,7 +326,7 @@ static int nowhere_fn(struct rnl_job *job)
 {
 	(void)job;
 	(void)rnl_scratch(64, NULL);
-	return 0;		/* the call's error is the job's nevertheless */
+	return 0;		/* the call's error fails the job nevertheless */
 }
 
 TEST(no_bytes_and_no_place_for_them_are_refused, .timeout_s = 60)
@@ -366,7 +366,7 @@ TEST(in_a_child_forked_by_a_job_there_is_none, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- more than there is -------------------------------------------------------------- */
+/* ---- more than the device has -------------------------------------------------------- */
 
 struct greedy {
 	struct rnl_job job;
@@ -480,7 +480,7 @@ static int steady_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(s->out, a, s->bytes);
 }
 
-/* Jobs in turns on each worker, a window at a time, with a barrier; one in @large is large. */
+/* Runs @nr jobs, in turns on each worker, in batches with a barrier; one in @large is large. */
 static void run_steady(struct rnl_pool *pool, const uint64_t *keys, unsigned nr, unsigned large)
 {
 	enum { BATCH = 60 };
@@ -522,9 +522,9 @@ TEST(in_steady_state_the_device_is_not_asked_for_anything, .timeout_s = 60)
 	uint64_t keys[STEADY_WORKERS], calls, locked;
 	struct rnl_pool *pool;
 
-	/* All buffers that can be out at a time are there from the start. */
+	/* All buffers that can be in use at a time are page-locked from the start. */
 	attr.pinned_preload = 128 * MB;
-	/* So the most that can be under way is soon reached. */
+	/* A low bound, so that the jobs soon reach it. */
 	attr.staging_max = 1 * MB;
 	pool = pool_with(&attr, STEADY_WORKERS);
 	for (int i = 0; i < STEADY_WORKERS; i++)

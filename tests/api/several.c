@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that come after several barriers, as struct rnl_job_more says. */
+/* Jobs that come after several barriers, set by struct rnl_job_more. */
 #include <runnel/memory.h>
 #include <runnel/more.h>
 
@@ -10,7 +10,7 @@
 
 #define NR 3
 
-/* Jobs of a barrier each, and one that comes after all of them. */
+/* Barriers with one job each, and a job that comes after all of them. */
 struct several {
 	struct rnl_pool *pool;
 	struct rnl_barrier barriers[NR];
@@ -100,7 +100,7 @@ TEST(a_cancelled_job_after_several_is_done_when_their_jobs_are, .loops = COUNT(t
 	rnl_pool_destroy(pool);
 }
 
-/* It leads a chain, whose next job starts when it is done: after all jobs of the barriers. */
+/* The chain's next job starts when the first job is done: after all jobs of the barriers. */
 TEST(a_job_after_several_leads_a_chain, .loops = 2 * COUNT(turns))
 {
 	struct rnl_pool *pool = pool_of(NR + 1);
@@ -143,7 +143,7 @@ TEST(the_job_behind_one_after_a_barrier_is_done_after_it, .loops = 2)
 	must(submit_by_key(pool, &before, RNL_KEY_WORKER(0)));
 	job_of(&plug, gated_fn, &worker);
 	must(submit_by_key(pool, &plug, RNL_KEY_WORKER(0)));
-	gate_await(&worker, 1);		/* `before` is issued, and its worker does not see its end */
+	gate_await(&worker, 1);		/* `before` is issued, but its worker cannot complete it */
 	job_of(&job, noop_fn, NULL);
 	job_of(&next, count_fn, &ran);
 	must(rnl_job_set_then(&job, &next));
@@ -166,7 +166,7 @@ TEST(the_job_behind_one_after_a_barrier_is_done_after_it, .loops = 2)
 	ck_assert_msg(!early, "the next job ran, and was done, before the first one was");
 }
 
-/* All kernels are issued, so its worker has it: it is held back by one barrier after the other. */
+/* All kernels are issued, so the job is on its worker, and each barrier in turn delays it. */
 TEST(a_cancelled_job_is_held_back_until_the_last_of_the_jobs_before_it_has_ended, .loops = COUNT(turns))
 {
 	struct gate plug = GATE_INIT;
@@ -177,7 +177,7 @@ TEST(a_cancelled_job_is_held_back_until_the_last_of_the_jobs_before_it_has_ended
 	skip_unless_host();
 	pool = pool_of(NR + 1, .in_flight_ns = UINT64_MAX);
 	several_make(&s, pool, false);
-	/* On a stream each: on one, a kernel would wait for the gate of the one before. */
+	/* Each on its own stream: on one stream, a kernel would wait for the kernel before. */
 	for (int i = 0; i < NR; i++) {
 		job_in(&s.barriers[i], &s.jobs[i], gated_kernel_fn, &s.gates[i]);
 		must(submit_by_key(pool, &s.jobs[i], RNL_KEY_WORKER(i)));
@@ -219,7 +219,7 @@ TEST(a_job_after_several_is_cancelled_if_a_job_of_one_fails, .loops = NR)
 	rnl_pool_destroy(pool);
 }
 
-/* Job t of cell i adds up what those of its neighbours wrote in the step before. */
+/* Job t of cell i adds up the values that it and its neighbours got in the step before. */
 enum { CELLS = 6, STEPS = 40 };
 
 struct cell {
@@ -250,7 +250,7 @@ static uint32_t expected(int steps)
 	return value;
 }
 
-/* A cell's neighbours may be two steps behind, and no thread waits for a step. */
+/* Cells may be at different steps, and no thread waits for the end of a step. */
 TEST(a_stencil_waits_for_neighbours_alone, .timeout_s = 60)
 {
 	static struct cell cells[STEPS][CELLS];
@@ -335,9 +335,9 @@ TEST(a_stream_waits_for_the_jobs_of_several_barriers, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what is refused --------------------------------------------------------- */
+/* ---- refused submits --------------------------------------------------------- */
 
-/* The rounds that a refused submit took are given back: no number of tries uses them up. */
+/* A refused submit gives back the rounds that it took, so many tries do not use them up. */
 TEST(a_job_after_several_is_refused_as_long_as_one_has_all_rounds_under_way)
 {
 	enum { ROUNDS = 7 };
@@ -392,7 +392,7 @@ TEST(what_cannot_be_a_barrier_of_several_is_refused_with_a_line)
 	s.more.after = NULL;
 	ck_assert_int_eq(rnl_submit(pool, &s.job), -EINVAL);
 	ck_assert(has_heard(&heard, "barrier 0 of 3 that job "));
-	/* Its own memory, for each job. */
+	/* Each job needs its own struct rnl_job_more. */
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_set_more(&job, &s.more));
 	ck_assert_int_eq(rnl_submit(pool, &s.job), -EINVAL);
@@ -423,7 +423,7 @@ TEST(memory_that_begins_anew_while_its_job_names_it_is_refused)
 	must(rnl_job_set_after(&job, &barrier));
 	must(rnl_job_set_more(&job, &more));
 	ck_assert_ptr_eq(more.first, &barrier);
-	/* Its barrier would be lost. */
+	/* The job's barrier, which the old memory has, would be lost. */
 	more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
 	ck_assert_int_eq(rnl_job_set_more(&job, &more), -EINVAL);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
@@ -434,7 +434,7 @@ TEST(memory_that_begins_anew_while_its_job_names_it_is_refused)
 	rnl_pool_destroy(pool);
 }
 
-/* Each would write the round that it waits for there. */
+/* Each job would write the round that it waits for into the list. */
 TEST(two_jobs_do_not_share_a_list_of_barriers)
 {
 	struct rnl_pool *pool = pool_of(NR + 1);

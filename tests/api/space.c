@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Notices for space: when they start, how they end, and what they tell; empty.c has those for the end. */
+/* Notices for space: when they start, how they complete, and errors; for RNL_EMPTY, see empty.c. */
 #include <runnel/more.h>
 
 #include "cq.h"
@@ -7,7 +7,7 @@
 
 enum { MAX = 8, HALF = MAX / 2 };
 
-/* A pool with one held worker and @nr queued jobs, which note 0, 1, ... */
+/* A pool with one held worker and @nr queued jobs, which record 0, 1, ... */
 struct tank {
 	struct rnl_pool *pool;
 	struct gate gate;
@@ -59,7 +59,7 @@ TEST(a_notice_waits_until_half_of_the_queue_is_free)
 	for (int nr = HALF + 1; nr <= MAX; nr++) {
 		noted_of(&notice, &tank.record, 100);
 		tank_fill(&tank, nr);
-		/* A full pool accepts it, too. */
+		/* A full pool accepts a notice, too. */
 		must(submit_when(tank.pool, &notice.job, RNL_SPACE));
 		ck_assert_int_eq(rnl_job_wait(&notice.job, MS), -ETIMEDOUT);
 		tank_empty(&tank);
@@ -85,7 +85,7 @@ TEST(a_notice_that_waited_starts_before_the_queued_jobs)
 		must(rnl_submit(tank.pool, &tank.noted[i].job));
 	}
 	must(submit_when(tank.pool, &notice.job, RNL_SPACE));
-	/* The timer thread has seen the first one when it has ended the second. */
+	/* When the timer thread has ended the second notice, it has seen the first one. */
 	job_of(&second, noop_fn, NULL);
 	must(submit_when(tank.pool, &second, RNL_SPACE));
 	must(rnl_job_cancel(&second));
@@ -99,7 +99,7 @@ TEST(a_notice_that_waited_starts_before_the_queued_jobs)
 	rnl_pool_destroy(tank.pool);
 }
 
-/* What is short is the space for jobs that wait in no queue; the queues are empty. */
+/* Checks that a notice waits for a place outside of the queues, which are empty. */
 static void check_outside(struct rnl_pool *pool, struct gate *gate, struct rnl_job *refused)
 {
 	struct rnl_job notice;
@@ -150,7 +150,7 @@ TEST(a_notice_waits_for_a_place_after_a_barrier)
 	check_outside(pool, &gate, &after[2]);
 }
 
-/* Jobs that notify of a barrier have such places, too, and no worker takes them. */
+/* A barrier's notices take such places, too, although no worker runs them. */
 TEST(a_notice_waits_for_the_place_of_a_barriers_notice)
 {
 	struct rnl_pool *pool = pool_of(2, .max_queued = 2);
@@ -237,7 +237,7 @@ static void submit_itself(struct rnl_job *job)
 
 	r->nr++;
 	ret = job->result ? 0 : submit_when(r->pool, job, RNL_SPACE);
-	/* It may have been called on another thread since. */
+	/* Another thread may have called this function since, so do not overwrite its error. */
 	if (ret)
 		r->ret = ret;
 }
@@ -258,12 +258,12 @@ TEST(a_notice_that_submits_itself_lets_other_jobs_run)
 		}
 		ck_eventually(returning.nr > 1);
 		rnl_pool_destroy(tank.pool);
-		/* It was waiting at the close, or came then. */
+		/* The close cancelled the waiting notice, or its next submit was refused. */
 		ck_assert(returning.ret == -ESHUTDOWN || returning.job.result == -ECANCELED);
 	}
 }
 
-/* ---- how it tells -------------------------------------------------------- */
+/* ---- how a notice reports ------------------------------------------------ */
 
 static _Atomic int nr_calls;
 
@@ -300,7 +300,7 @@ TEST(a_notice_tells_by_its_callback_or_its_completion_queue)
 	rnl_pool_destroy(tank.pool);
 }
 
-/* ---- what counts it, and what ends it ------------------------------------ */
+/* ---- counters, cancels and ends ------------------------------------------ */
 
 TEST(a_notice_that_waits_is_not_counted)
 {
@@ -399,7 +399,7 @@ TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)
 		must(rnl_job_cancel(&notices[i].job));
 		ck_assert_int_eq(result_of(&notices[i].job), -ECANCELED);
 		ck_assert_int_eq(rnl_job_cancel(&notices[i].job), -EALREADY);
-		/* It is no longer on the timer thread's list. */
+		/* The notice is no longer on the timer thread's list. */
 		must(more_anew(&notices[i].job, &more));
 	}
 	ck_eventually(nr_calls == NR / 2 * 1000);
@@ -433,7 +433,7 @@ TEST(misuse_gets_an_errno)
 	must(rnl_job_set_after(&job, &barrier));
 	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EINVAL);
 	must(rnl_job_set_after(&job, NULL));
-	/* What it waits for could wait for it. */
+	/* Jobs that take up the space could wait for the notice, through the barrier. */
 	must(rnl_barrier_add(&barrier, &job));
 	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EINVAL);
 	job_of(&next, noop_fn, NULL);

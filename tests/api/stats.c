@@ -8,7 +8,7 @@
 
 /* ---- the bound ----------------------------------------------------------- */
 
-/* The pool's workers are held, so accepted jobs stay queued. */
+/* Checks the bound with all workers held, so that accepted jobs stay queued. */
 static void check_bound(unsigned nr_workers, unsigned max_queued)
 {
 	/* "the bound is kept for each worker and adds up to max_queued, rounded up" */

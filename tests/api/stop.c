@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stopping a pool: its work ends within a time, and what remains is told to end. */
+/* Stopping a pool: its work ends within a time, and running jobs learn that they should end. */
 #include <runnel/batch.h>
 #include <runnel/map.h>
 #include <runnel/more.h>
@@ -60,7 +60,7 @@ TEST(a_stop_that_ran_out_of_time_leaves_a_pool_that_can_be_stopped_again, .timeo
 	notified_of(&notified);
 	must(rnl_submit(pool, &notified.job));
 	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);
-	/* The only worker is held: the timer thread ends this one. */
+	/* The only worker is held, so the timer thread completes this job. */
 	ck_assert_int_eq(result_of(&notified.job), -ECANCELED);
 	ck_assert_int_eq(rnl_job_is_cancelled(&held), 1);
 	start = seconds_now();
@@ -140,7 +140,7 @@ TEST(a_map_issues_no_more_chunks, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- beside submits ------------------------------------------------------ */
+/* ---- during submits ------------------------------------------------------ */
 
 /* Submits itself again until it is refused or cancelled. */
 static void again(struct rnl_job *job)

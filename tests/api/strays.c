@@ -13,18 +13,18 @@
 #include "host_kernel.h"
 
 #define PER_THREAD ((void *)2)	/* cudaStreamPerThread: stream 0 of units that are compiled for it */
-#define LOOKED 8		/* first runs of a function that the library looks at */
+#define LOOKED 8		/* first runs of a function that the library checks */
 
 static struct said said;
 
-/* ---- units that say it, and that do not -------------------------------------------- */
+/* ---- units with and without RNL_NAMES_STREAM --------------------------------------- */
 
 static int no_error(void)
 {
 	return 0;
 }
 
-/* Registers a unit with these flags that is one function; it stays. */
+/* Registers a unit of one function, with these flags, until the process ends. */
 static void unit_of(void (*fn)(void), uint32_t flags)
 {
 	static struct rnl__cuda_unit units[8];
@@ -237,14 +237,14 @@ TEST(without_a_driver_functions_of_a_cuda_unit_fail_on_the_host_device)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what says so, and uses stream 0 ------------------------------------------------- */
+/* ---- functions of units that name the stream, but use stream 0 ----------------------- */
 
 struct stray {
 	struct gate *gate;	/* the kernel waits there; NULL: it does not */
 	int word, value;	/* the kernel stores */
-	unsigned from, nr_calls; /* strays from that call on */
-	int between;		/* counts on stream 0 */
-	struct gate *gate0;	/* which waits there; NULL: it does not */
+	unsigned from, nr_calls; /* strays after so many calls */
+	int between;		/* the kernel on stream 0 counts */
+	struct gate *gate0;	/* the counting kernel waits there; NULL: it does not */
 };
 
 static void store_on(struct stray *s, void *stream)
@@ -282,7 +282,7 @@ static struct rnl_pool *private_pool(uint32_t guard)
 				  (int)strlen(__func__) - 3, __func__); \
 	} while (0)
 
-/* Submits a job whose stray kernel is held: it is not done until the gate opens. */
+/* Submits a job whose stray kernel is held, so the job is not done until the gate opens. */
 static void held_until_open(struct rnl_pool *pool, int (*fn)(struct rnl_job *job), struct stray *s)
 {
 	struct gate gate = GATE_INIT;
@@ -309,16 +309,16 @@ TEST(a_job_is_not_done_before_its_work_on_stream_0_is, .loops = 2)
 	pool = private_pool(guards[_i]);
 	for (int i = 0; i < 3 * LOOKED; i++)
 		held_until_open(pool, stray_fn, &s);
-	/* It is counted and logged once. */
+	/* The function is counted and logged once. */
 	ck_assert_uint_eq(figures_of(pool).guard.strays, 1);
 	ck_assert(has_said(&said, "", "uses stream 0 in a pool of private streams"));
 	ck_assert_uint_eq(said.nr, 1);
-	/* The guard calls a function twice in whose first run it finds something. */
+	/* If the guard finds something in a first run, it calls the function again. */
 	ck_assert_uint_eq(s.nr_calls, 3 * LOOKED + (unsigned)_i);
 	rnl_pool_destroy(pool);
 }
 
-/* Its first runs are not watched, since another worker is busy. */
+/* The function's first runs are not watched, because another worker is busy. */
 TEST(what_a_run_and_then_a_watch_find_is_counted_once)
 {
 	struct gate gate = GATE_INIT;
@@ -382,7 +382,7 @@ static void count_on_stream_0(struct stray *s)
 	(void)fake_launch(count_host, one, one, &s, sizeof(s), PER_THREAD);
 }
 
-/* Issues the same each time; from some call on, it also counts on stream 0. */
+/* Issues the same work each time; after `from` calls it also counts on stream 0. */
 static int store_and_stray_fn(struct rnl_job *job)
 {
 	struct stray *s = job->user;
@@ -392,7 +392,7 @@ static int store_and_stray_fn(struct rnl_job *job)
 	return launch_store(NULL, &s->word, s->value);
 }
 
-/* The notes of a run lack what goes to stream 0, so a replay would lose it. */
+/* A run's record does not have the work on stream 0, so a replay would lose it. */
 TEST(a_function_that_strays_in_a_later_run_is_not_replayed)
 {
 	enum { NR = 10 };
@@ -408,7 +408,7 @@ TEST(a_function_that_strays_in_a_later_run_is_not_replayed)
 	for (int i = 0; i < NR; i++) {
 		s.word = 0;
 		must(rnl_submit(pool, &job));
-		/* The first that strays is found by what is still on stream 0. */
+		/* The first stray run is found while its work is still on stream 0. */
 		if (i == 1) {
 			ck_eventually(figures_of(pool).guard.strays);
 			gate_open(&gate);
@@ -446,7 +446,7 @@ TEST(in_a_function_that_strays_all_calls_have_their_order)
 
 	skip_unless_double();
 	pool = private_pool(RNL_GUARD_OFF);
-	/* From its first run on, the function is known. */
+	/* After its first run the function is known. */
 	held_until_open(pool, stray_then_mixed_fn, &s);
 	for (int i = 0; i < 20; i++) {
 		struct gate gate = GATE_INIT;

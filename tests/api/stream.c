@@ -7,7 +7,7 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-/* Defined by the double of the CUDA runtime; like a kernel of the application. */
+/* Defined by the double of the CUDA runtime: launches like a kernel of the application. */
 __attribute__((weak)) int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block,
 						 const void *args),
 				      struct rnl_dim grid, struct rnl_dim block, const void *args,
@@ -49,7 +49,7 @@ TEST(a_thread_attaches_with_work_of_its_own_under_way)
 	gate_await(&gate, 1);
 	must(rnl_thread_attach(pool));
 	ck_assert_ptr_eq(rnl_stream(), per_thread);
-	/* New work comes behind the older work. */
+	/* New work comes after the older work. */
 	must(rnl_fill(word, 7, sizeof(int)));
 	ck_assert_int_eq(rnl_stream_wait(0), -ETIMEDOUT);
 	ck_assert_int_eq(*word, 0);
@@ -126,7 +126,7 @@ struct leaving {
 	unsigned char *from, *to;
 	size_t bytes;
 	bool detaches;
-	struct gate *gate;		/* of the memory that it uses */
+	struct gate *gate;		/* the kernel waits there */
 	_Atomic pid_t tid;		/* set right before it ends */
 };
 
@@ -226,7 +226,7 @@ TEST(a_stream_does_its_work_in_order)
 		memset(host[i], 0xff, BYTES);
 	}
 	must(rnl_thread_attach(pool));
-	/* More than any queue between here and the device can hold. */
+	/* More work than any queue on the way to the device can hold. */
 	for (int i = 0; i < 1500; i++)
 		must(rnl_fill(on_device, (uint8_t)i, i % 500 ? 64 : BYTES));
 	must(rnl_fill(on_device, 3, BYTES));
@@ -279,7 +279,7 @@ TEST(work_is_issued_and_done_later)
 	must(rnl_memory_get(pool, RNL_PINNED, sizeof(*word), &mem, 0));
 	word = mem;
 	*word = 0;
-	/* None of these calls waits for the kernel: its gate would never open. */
+	/* These calls must not wait for the kernel, because its gate would never open. */
 	ck_assert_int_eq(launch_store(&gate, word, 17), 0);
 	must(rnl_copy(&copy, word, sizeof(copy)));
 	must(rnl_fill(word, 1, 1));
@@ -377,7 +377,7 @@ TEST(a_launch_that_makes_no_sense_is_refused)
 		ck_assert_int_eq(rnl_launch(&plain, sizes[i], one, &args), -EINVAL);
 		ck_assert_int_eq(rnl_launch(&plain, one, sizes[i], &args), -EINVAL);
 	}
-	/* Sizes that no GPU takes; the host device refuses them, too. */
+	/* Sizes that no GPU accepts; the host device refuses them, too. */
 	for (unsigned i = 0; on_host() && i < COUNT(beyond); i++)
 		ck_assert_int_eq(rnl_launch(&plain, beyond[i].grid, beyond[i].block, &args), -EINVAL);
 	ck_assert_int_eq(rnl_launch(&nowhere, one, one, &args), -ENOTSUP);

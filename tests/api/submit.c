@@ -84,7 +84,7 @@ TEST(what_is_queued_behind_a_held_job_is_taken_by_one_that_slept)
 		struct gate gate = GATE_INIT;
 		struct rnl_job jobs[NR], *list[NR];
 
-		/* Fewer chains of jobs than workers; three of four workers will be held. */
+		/* The gated jobs will hold three of the four workers. */
 		for (int i = 0; i < NR; i++) {
 			job_of(&jobs[i], i % 2 ? noop_fn : gated_fn, &gate);
 			list[i] = &jobs[i];
@@ -116,14 +116,11 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 		job_in(&barrier, &before, gated_fn, &release);
 		must(submit_by_key(pool, &before, keys[2]));
 		gate_await(&release, 1);
-		/* Its worker is chosen now: 0 or 1, whichever sleeps. */
+		/* The job's worker is chosen now: 0 or 1, whichever sleeps. */
 		job_of(&after, gated_fn, &came);
 		must(rnl_job_set_after(&after, &barrier));
 		must(rnl_submit(pool, &after));
-		/*
-		 * Then that worker is held, or the other; the worker that releases the job is
-		 * held, too.
-		 */
+		/* Then worker 0 or 1 is held, and so is worker 2, which releases the job. */
 		for (int i = 0; i < 2; i++) {
 			job_of(&held[i], gated_fn, &hold);
 			must(submit_by_key(pool, &held[i], keys[i ? 2 : round % 2]));
@@ -146,7 +143,7 @@ TEST(a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one)
 	struct rnl_job running, held, jobs[3];
 	uint64_t keys[2];
 
-	/* With work on its stream a worker may leave a job to the other worker. */
+	/* A worker with work on its stream may leave a job to the other worker. */
 	skip_unless_host();
 	pool = pool_of(2, .spin_us = -1);
 	for (int i = 0; i < 2; i++)
@@ -221,7 +218,7 @@ struct parent {
 	struct gate *theirs;
 };
 
-/* Its worker is held until other workers have run what it submitted. */
+/* Holds its worker until other workers have run the jobs that it submitted. */
 static int parent_fn(struct rnl_job *job)
 {
 	struct parent *p = rnl_container_of(job, struct parent, job);
@@ -336,7 +333,7 @@ static unsigned nr_asleep(struct rnl_pool *pool, unsigned nr_workers)
 	return nr;
 }
 
-/* Jobs one by one: how many had another worker than the one before. */
+/* Runs jobs one by one.  Returns how many had another worker than the job before. */
 static unsigned nr_moves(struct rnl_pool *pool, unsigned nr)
 {
 	struct rnl_job job;
@@ -358,7 +355,7 @@ TEST(jobs_one_by_one_stay_on_one_worker)
 	struct rnl_pool *pool = pool_of(WORKERS);
 	unsigned least = NR;
 
-	/* A worker that is awake may steal; on a busy machine one that fell asleep late still is. */
+	/* An awake worker may steal, and on a busy machine one may fall asleep late: several tries. */
 	ck_eventually(nr_asleep(pool, WORKERS) == WORKERS);
 	for (int i = 0; i < TRIES && least > NR / 10; i++) {
 		const unsigned nr = nr_moves(pool, NR);

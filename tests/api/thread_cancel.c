@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * No public function is a cancellation point: a thread that is cancelled in a call ends after it,
- * and what the call uses works on. unit/countdown tries every function with a cancel that is
- * pending.
+ * No public function is a cancellation point: a thread that is cancelled in a call ends after the
+ * call, and the call's objects keep working. unit/countdown tries every function with a pending
+ * cancel.
  */
 #include <runnel/thread.h>
 
@@ -39,7 +39,7 @@ static void start_cancelled(struct cancelled *c, int (*fn)(void *arg), void *arg
 	must(pthread_cancel(c->thread));
 }
 
-/* Waits for the call's thread: it was cancelled, after the call; what the call returned. */
+/* Joins the thread, which must be cancelled after the call.  Returns the call's result. */
 static int end_cancelled(struct cancelled *c)
 {
 	void *ended;
@@ -114,7 +114,7 @@ TEST(a_thread_that_is_cancelled_in_its_stream_leaves_the_stream_whole,
 	start_cancelled(&c, wait_stream, &(struct own_stream){ pool, &gate });
 	gate_await(&gate, 1);
 	gate_open(&gate);
-	/* The thread detaches as it ends, which waits for its stream. */
+	/* The thread detaches when it ends, and so waits for its stream. */
 	ck_assert_int_eq(end_cancelled(&c), 0);
 	job_of(&job, gated_kernel_fn, &gate);
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);

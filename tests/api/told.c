@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the device has passed is told soon, however many jobs are queued behind. */
+/* Completed work is reported soon, however many jobs are queued after it. */
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -22,7 +22,7 @@ static int pass_ball(struct ball *ball)
 			     rnl_submit(next->pool, &next->job);
 }
 
-/* A callback: submits the next one, or itself. */
+/* A callback that submits the next job, which may be the same job. */
 static void pass_on(struct rnl_job *job)
 {
 	struct ball *ball = rnl_container_of(job, struct ball, job);
@@ -31,7 +31,7 @@ static void pass_on(struct rnl_job *job)
 		atomic_fetch_sub(ball->in_play, 1);
 }
 
-/* 0: two jobs submit each other, with a key; 1: one submits itself; 2: the same, with a key. */
+/* Loop 0: two keyed jobs submit each other; 1: a job submits itself; 2: a keyed job does so. */
 TEST(a_job_is_told_done_beside_jobs_that_go_on_for_ever, .loops = 3)
 {
 	const int64_t patience = patience_ns();
@@ -86,7 +86,7 @@ static void note_begun(struct rnl_job *job)
 	backlog.notified_at = backlog.begun;
 }
 
-/* One of them lets the kernel end, and gives the device time to get behind it. */
+/* One of these functions opens the kernel's gate, and gives the device time to complete it. */
 static int slow_fn(struct rnl_job *job)
 {
 	(void)job;
@@ -96,7 +96,7 @@ static int slow_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* Return: how many functions began from the kernel's end until it was told. */
+/* Returns how many functions began between the kernel's end and its job's callback. */
 static int functions_until_told(struct rnl_pool *pool)
 {
 	struct gate queued = GATE_INIT;
@@ -122,9 +122,9 @@ TEST(a_job_is_told_done_after_about_one_function_of_its_worker, .timeout_s = 60)
 	struct rnl_pool *pool;
 
 	skip_unless_host();
-	/* On the double, functions that return are behind the kernel. */
+	/* On the double, jobs whose functions returned are on the stream, after the kernel. */
 	pool = pool_of(1, .in_flight_ns = UINT64_MAX);
-	/* The device may get no CPU for a while: not in each round. */
+	/* On a busy machine the device may get no CPU for a while, so one good round is enough. */
 	for (int i = 0; i < ROUNDS && best > 1; i++) {
 		int nr = functions_until_told(pool);
 
@@ -135,7 +135,7 @@ TEST(a_job_is_told_done_after_about_one_function_of_its_worker, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- how a worker asks ------------------------------------------------------------ */
+/* ---- a worker's queries ----------------------------------------------------------- */
 
 enum { PASSED = 16, MARKED = 48, QUESTIONS = 8 };
 
@@ -144,10 +144,10 @@ __attribute__((weak)) uint64_t fake_calls(const char *function);
 
 static struct {
 	struct gate kernel;
-	uint64_t before, after;		/* questions */
+	uint64_t before, after;		/* queries */
 } asked;
 
-/* The stream is at the kernel with the gate; the worker has not looked for a while. */
+/* The stream is at the gated kernel, and the worker has not queried for a while. */
 static int leave_to_look_fn(struct rnl_job *job)
 {
 	(void)job;
@@ -165,7 +165,7 @@ static int looked_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* The jobs have a mark each.  Each question to the driver holds up all threads that call it. */
+/* Each job has its own mark.  Each query holds up all threads that call the driver. */
 TEST(a_worker_finds_the_last_mark_that_is_reached_by_halves)
 {
 	struct rnl_job held, jobs[MARKED], leave, looked;
@@ -192,7 +192,7 @@ TEST(a_worker_finds_the_last_mark_that_is_reached_by_halves)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what comes behind on the stream ------------------------------------------- */
+/* ---- later work on the stream -------------------------------------------------- */
 
 TEST(a_job_does_not_wait_for_the_barrier_of_the_next_one)
 {

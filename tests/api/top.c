@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The socket of a pool's figures: who reads it, whose name it takes, and how it ends. */
+/* The socket of a pool's figures: its readers, the names that it may take, and its end. */
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ static void remove_path(void)
 	(void)unlink(path);
 }
 
-/* A socket that has the name; or one that is connected to it. */
+/* Returns a socket that is bound to the path, or connected to it. */
 static int socket_at(bool binds)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -35,7 +35,7 @@ static int socket_at(bool binds)
 	return fd;
 }
 
-/* What a reader gets, up to the end. */
+/* Reads all that a reader of the socket gets. */
 static void read_all(char *text, size_t bytes)
 {
 	const int fd = socket_at(false);
@@ -99,7 +99,7 @@ TEST(test_the_name_goes_with_the_pool, SOCKETS)
 	}
 }
 
-/* A pool that is refused leaves nothing, and the log names the path and the cause. */
+/* Checks that a create fails, and that the log has the path and the cause. */
 static void check_refused(const char *top, int expected, const char *cause)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -157,11 +157,11 @@ TEST(test_refuses_what_is_no_name_of_a_socket, SOCKETS)
 	check_refused(longest, -EINVAL, "at most 107 bytes");
 	check_refused("/no/such/directory/top", -ENOENT, rnl_strerror(-ENOENT));
 	check_refused("/dev/null/top", -ENOTDIR, rnl_strerror(-ENOTDIR));
-	/* After all that it works. */
+	/* After all these refusals a pool works. */
 	rnl_pool_destroy(pool_of(1, .top = path));
 }
 
-/* They read nothing, and hang up at once: a write gets EPIPE, and no signal. */
+/* Some hang up immediately: the pool's write gets EPIPE, and no signal. */
 TEST(test_readers_that_read_nothing_do_no_harm, SOCKETS)
 {
 	static char text[1 << 20];

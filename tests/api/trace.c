@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces: what they refuse, what is in them, and that jobs run as before. */
+/* Traces: refused starts, the contents, and jobs that run as before. */
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 
 #define NR 200
 
-/* The text begins and ends as JSON; tests/cli/trace.sh parses all of it. */
+/* Checks that the text begins and ends like JSON; tests/cli/trace.sh parses all of it. */
 static void assert_whole(const char *text)
 {
 	size_t length = strlen(text);
@@ -26,7 +26,7 @@ static void assert_whole(const char *text)
 	ck_assert_int_eq(count(text, "\"ph\":\"b\""), count(text, "\"ph\":\"e\""));
 }
 
-/* A number by its name, from the last event. */
+/* Returns a number by its name, from the last event. */
 static long figure(const char *text, const char *name)
 {
 	const char *at = strstr(text, "\"runnel_end\"");
@@ -160,7 +160,7 @@ TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown =
 	must(rnl_trace_stop(pool));
 	text = text_of(path);
 	assert_whole(text);
-	/* One to each job, and one from each job to a wait or to the job that came after it. */
+	/* One arrow to each job, and one from each job to a wait or to the job after it. */
 	ck_assert_uint_eq(count(text, "\"cat\":\"flow\",\"ph\":\"s\""), COUNT(jobs) + 1);
 	ck_assert_uint_ge(count(text, "\"cat\":\"join\",\"ph\":\"s\""), COUNT(jobs));
 	ck_assert_uint_ge(count(text, "\"cat\":\"join\",\"ph\":\"f\""), COUNT(jobs));
@@ -221,7 +221,7 @@ TEST(test_a_job_in_flight_at_the_end_is_unfinished, .setup = set_path, .teardown
 	ck_assert_int_eq(figure(text, "unfinished"), 1);
 	ck_assert_ptr_nonnull(strstr(text, "{\"name\":\"unfinished\",\"cat\":\"inflight\",\"ph\":\"b\""));
 	free(text);
-	/* A job from before a trace is not in it. */
+	/* A job that started before the trace is not in it. */
 	ck_assert_int_eq(start_untimed(pool), 0);
 	gate_open(&gate);
 	(void)result_of(job);
@@ -409,7 +409,7 @@ TEST(test_a_disk_that_is_full_is_told_at_the_end_and_the_file_opens,
 	ck_assert_uint_eq(figures_of(pool).failed, 0);
 	text = text_of(path);
 	assert_whole(text);
-	/* The file does not say that it is complete. */
+	/* The file is not marked as complete. */
 	ck_assert_uint_eq(count(text, "runnel_end"), 0);
 	free(text);
 	/* The next trace is complete. */
@@ -429,7 +429,7 @@ static void count_signal(int number)
 	prctl(PR_GET_NAME, signalled);
 }
 
-/* The caller writes the first events, and a signal of it could end the process. */
+/* The caller writes the first events, and a signal for that write could end the process. */
 TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
      .setup = set_path, .teardown = remove_file)
 {
@@ -459,7 +459,7 @@ TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
 	ck_assert_int_eq(blocked, -EFBIG);
 	ck_assert_msg(nr_signals == 0, "%u signals, of thread %s", nr_signals, signalled);
 	ck_assert(!sigismember(&pending, SIGXFSZ));
-	/* One that the application has pending stays. */
+	/* A signal that the application has pending stays pending. */
 	raise(SIGXFSZ);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	plain = rnl_trace_start(pool, path, NULL);
@@ -473,7 +473,7 @@ TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
 	rnl_pool_destroy(pool);
 }
 
-/* The guard reports this pageable memory. */
+/* The guard reports this copy of pageable memory. */
 static int copy_pageable_fn(struct rnl_job *job)
 {
 	static char pageable[64];
@@ -511,15 +511,13 @@ TEST(test_has_what_the_guard_found_and_times_what_it_has_watched,
 	rnl_pool_destroy(pool);
 }
 
-/* ---- overlap of a pool that never rests ---------------------------------------------- */
-
-/* ---- a disk that is slow ------------------------------------------------- */
+/* ---- a slow disk --------------------------------------------------------- */
 
 static struct gate disk = GATE_INIT;
 static _Atomic bool disk_is_slow;
 static _Atomic int last_nice;		/* of the thread that last wrote */
 
-/* In the place of the C library's: the trace's writer waits at the gate. */
+/* Replaces the C library's pwrite(): the trace's writer waits at the gate. */
 __attribute__((visibility("default")))
 ssize_t pwrite(int fd, const void *buf, size_t bytes, off_t at)
 {

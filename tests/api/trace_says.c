@@ -18,7 +18,7 @@ static char *end_of(struct rnl_pool *pool)
 	return text_of(path);
 }
 
-/* ---- what the guard found ------------------------------------------------ */
+/* ---- the guard's findings ------------------------------------------------ */
 
 static int legacy_fn(struct rnl_job *job)
 {
@@ -49,7 +49,7 @@ static int alloc_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* The driver's log has both; the trace has the first. */
+/* The driver's log has both calls; the trace has the first one. */
 static int wait_and_alloc_fn(struct rnl_job *job)
 {
 	(void)wait_fn(job);
@@ -94,7 +94,7 @@ TEST(what_was_found_is_in_words_with_the_functions_name,
 	text = end_of(pool);
 	ck_assert_uint_eq(count(text, "\"cat\":\"guard\""), COUNT(found));
 	for (unsigned i = 0; i < COUNT(found); i++) {
-		/* For legacy_unsaid_fn the log's text differs; a memset waits, at times. */
+		/* For legacy_unsaid_fn the log's text differs, because a memset waits sometimes. */
 		if (_i && found[i].fn == legacy_unsaid_fn)
 			continue;
 		snprintf(line, sizeof(line), "\"name\":\"%s\",\"cat\":\"guard\"",
@@ -129,7 +129,7 @@ TEST(names_of_any_characters_are_strings, .setup = set_path, .teardown = remove_
 	rnl_pool_destroy(pool);
 }
 
-/* There is always room for the first 64 names. */
+/* A trace always has space for the first 64 names. */
 TEST(every_thread_that_submits_has_its_name, .setup = set_path, .teardown = remove_file)
 {
 	enum { NR = 80 };
@@ -152,7 +152,7 @@ TEST(every_thread_that_submits_has_its_name, .setup = set_path, .teardown = remo
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what few jobs have ---------------------------------------------------- */
+/* ---- rarely used fields of jobs -------------------------------------------- */
 
 TEST(a_job_is_there_with_its_trace_id_and_all_that_it_waited_for,
      .setup = set_path, .teardown = remove_file)
@@ -182,7 +182,7 @@ TEST(a_job_is_there_with_its_trace_id_and_all_that_it_waited_for,
 	text = end_of(pool);
 	ck_assert_uint_eq(count(text, "\"trace_id\""), 1);
 	ck_assert_uint_eq(count(text, "\"trace_id\":\"f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff\"}}"), 1);
-	/* An arrow from each, and perhaps one to this thread, which has waited for the job. */
+	/* An arrow from each job before, perhaps one more to this thread, which waited. */
 	ck_assert_uint_ge(count(text, "\"name\":\"join\",\"cat\":\"join\",\"ph\":\"s\""), NR);
 	free(text);
 	rnl_pool_destroy(pool);

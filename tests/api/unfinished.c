@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which jobs have started and are not done, and where they are. */
+/* Unfinished jobs: those that have started and are not done, and where they are. */
 #include <runnel/stats.h>
 
 #include "host_kernel.h"
@@ -7,7 +7,7 @@
 
 static struct rnl_unfinished unfinished[5];
 
-/* How many there are; of them @max in `unfinished`. */
+/* Returns the number of unfinished jobs.  Stores up to @max of them in `unfinished`. */
 static unsigned find_unfinished(struct rnl_pool *pool, unsigned max)
 {
 	struct rnl_health health = RNL_HEALTH_INIT;
@@ -39,10 +39,10 @@ TEST(a_function_that_runs_holds_its_job)
 		ck_assert_uint_lt(unfinished[i].for_ns, UINT64_C(1000000000) * 600);
 	}
 	ck_assert(unfinished[0].job != unfinished[1].job);
-	/* More than there is space for: they are counted. */
+	/* Jobs for which the array has no space are counted. */
 	ck_assert_uint_eq(find_unfinished(pool, 1), 2);
 	ck_assert_uint_eq(unfinished[1].worker, UINT32_MAX);
-	/* Without an array they are not. */
+	/* Without an array no jobs are counted. */
 	ck_assert_uint_eq(find_unfinished(pool, 0), 0);
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -59,7 +59,7 @@ TEST(the_device_holds_the_jobs_on_a_stream_and_lets_each_go)
 
 	skip_unless_host();
 	for (int round = 0; round < 3; round++) {
-		/* Of a function that is new to a pool each job has a mark of its own. */
+		/* While a function is new to a pool, each of its jobs has its own mark. */
 		pool = pool_of(1, .in_flight_ns = UINT64_MAX, .max_in_flight = NR);
 		for (int i = 0; i < NR; i++) {
 			gates[i] = (struct gate)GATE_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Urgent jobs go before others, in pools with urgent workers and in pools without. */
+/* Urgent jobs run before other jobs, in pools with urgent workers and in pools without. */
 #include <runnel/stats.h>
 
 #include "record.h"
@@ -15,10 +15,7 @@ static void urgent_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void 
 	must(rnl_job_set_flags(job, RNL_URGENT));
 }
 
-/*
- * Holds the urgent workers of a pool whose other workers are held, so only these can run the
- * jobs.
- */
+/* Holds the urgent workers.  The other workers are held, so only urgent workers run @jobs. */
 static void hold_urgent(struct rnl_pool *pool, struct gate *gate, struct rnl_job *jobs, unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++) {
@@ -28,7 +25,7 @@ static void hold_urgent(struct rnl_pool *pool, struct gate *gate, struct rnl_job
 	gate_await(gate, nr);
 }
 
-/* ---- without workers of their own ---------------------------------------- */
+/* ---- without urgent workers ---------------------------------------------- */
 
 TEST(without_urgent_workers_an_urgent_job_goes_before_what_is_queued)
 {
@@ -49,7 +46,7 @@ TEST(without_urgent_workers_an_urgent_job_goes_before_what_is_queued)
 						 submit_by_key(pool, &noted[i].job, 1), 0);
 		}
 		for (int i = 0; i < 2; i++) {
-			/* It stays urgent in each run. */
+			/* The job stays urgent in later runs. */
 			if (!round) {
 				noted_of(&urgent[i], &record, 100 + i);
 				must(rnl_job_set_flags(&urgent[i].job, RNL_URGENT));
@@ -111,7 +108,7 @@ TEST(an_urgent_job_that_was_deferred_goes_before_others_once_it_may)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- with workers of their own ------------------------------------------- */
+/* ---- with urgent workers ------------------------------------------------- */
 
 TEST(urgent_workers_run_urgent_jobs_while_all_others_are_held)
 {
@@ -128,7 +125,7 @@ TEST(urgent_workers_run_urgent_jobs_while_all_others_are_held)
 		urgent_of(&jobs[i], index_fn, NULL);
 		must(rnl_submit(pool, &jobs[i]));
 	}
-	/* Also out of a list with other jobs. */
+	/* Urgent jobs in a list with other jobs, too. */
 	list[0] = &queued[1];
 	list[1] = &jobs[NR - 2];
 	list[2] = &queued[2];
@@ -156,7 +153,7 @@ TEST(urgent_workers_run_nothing_else)
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[WORKERS], urgent;
 
-	/* The other workers have too much to do; the urgent workers are idle and awake. */
+	/* The other workers have a backlog; the urgent workers are idle and awake. */
 	hold_workers(pool, &gate, held, WORKERS);
 	for (int i = 0; i < NR; i++)
 		job_of(&jobs[i], index_fn, NULL);
@@ -192,7 +189,7 @@ TEST(on_the_host_device_a_free_worker_takes_urgent_jobs_of_a_held_one)
 	pool = pool_with_urgent(1, 1);
 	hold_workers(pool, &gates[0], &held[0], 1);
 	hold_urgent(pool, &gates[1], &held[1], 1);
-	/* First queued before the other worker is free, then while it is. */
+	/* The first job is queued before the other worker is free, the second while it is free. */
 	for (int i = 0; i < 2; i++) {
 		urgent_of(&urgent, index_fn, NULL);
 		must(rnl_submit(pool, &urgent));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What jobs issue, when they are done with it, and the memory that they use. */
+/* The work that jobs issue, when a job is done, and the memory that jobs use. */
 #include <runnel/kernel.h>
 #include <runnel/memory.h>
 #include <runnel/stats.h>
@@ -83,7 +83,7 @@ TEST(a_job_is_not_done_before_the_device_has_passed_it)
 	struct rnl_pool *pool;
 	struct gate kernel = GATE_INIT;
 	int word = 0;
-	/* Whatever the function returned. */
+	/* A job waits for its kernel, whatever its function returns. */
 	static const int results[] = { 0, 4, -EPROTO };
 	struct storing jobs[COUNT(results)];
 
@@ -116,7 +116,7 @@ TEST(a_job_that_issues_nothing_is_done_when_it_returns)
 	skip_unless_done_on_return();
 	pool = pool_of(1);
 	submit_job(pool, &slow.job, storing_fn, NULL);
-	/* It is done while the stream, which it did not use, is held. */
+	/* The job is done while the stream, which it does not use, is held. */
 	submit_job(pool, &idle, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&idle), 0);
 	ck_assert_int_ne(rnl_job_wait(&slow.job, 0), 0);
@@ -130,7 +130,7 @@ static int refused_fn(struct rnl_job *job)
 	return rnl_copy(NULL, job, 1);
 }
 
-/* Ignores an error, meets another one, and returns `user`. */
+/* Ignores two errors, and returns `user`. */
 static int careless_fn(struct rnl_job *job)
 {
 	static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL, NULL };
