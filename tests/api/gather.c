@@ -564,7 +564,7 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 	}
 	if (_i == BY_CHAIN)
 		must(rnl_submit(all.pool, &jobs[0]));
-	/* A chain is one queued job; this one makes a backlog. */
+	/* Only a chain's first job is queued, so this job makes a backlog. */
 	must(rnl_job_init(&other->job, j_fn));
 	must(rnl_job_set_flags(&other->job, RNL_GATHER));
 	must(rnl_submit(all.pool, &other->job));

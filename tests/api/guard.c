@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The guard's checks: when they run, how often they call a function, and the same results. */
+/* The guard: when it checks a function, how often it calls it, and results that stay the same. */
 #include <runnel/guard.h>
 #include <runnel/memory.h>
 #include <runnel/stats.h>

@@ -665,7 +665,7 @@ TEST(holds_that_are_forged_end_nothing)
 	holder_of(&h, 2);
 	submit_held(pool, &h);
 	rnl_set_log(ignore_line, NULL);
-	/* The next slots of the worker; one of them stands for the job, which waits. */
+	/* The next slots of the worker; one is taken by the job itself, which waits. */
 	for (unsigned i = 1; i < 16; i++) {
 		struct rnl_hold forged = h.holds[0];
 		const uint32_t slot = forged.slot + i;
@@ -790,7 +790,7 @@ TEST(of_releases_by_several_threads_one_wins_and_the_pool_may_go_at_once)
 		for (int i = 0; i < 3; i++)
 			call_start(&calls[i], race_fn, &r);
 		r.go = true;
-		/* The destroy waits for the job, and for the release call that returns it. */
+		/* The destroy waits for the job, and for the call of the last release. */
 		rnl_pool_destroy(pool);
 		for (int i = 0; i < 3; i++)
 			must(call_end(&calls[i]));

@@ -6,7 +6,7 @@
 
 /* The hooks' record of one worker; the worker's thread writes it until it ends. */
 struct seen {
-	_Atomic unsigned starts, started, stops;	/* calls; successful calls; calls */
+	_Atomic unsigned starts, started, stops;	/* calls; calls that returned 0; calls */
 	pid_t start_tid, stop_tid;
 	int index;		/* rnl_worker().index in on_start */
 	int copy;		/* rnl_copy() in on_start */
@@ -100,7 +100,7 @@ static void check_seen(struct hooks *h, unsigned serving, unsigned nr, unsigned 
 	ck_assert_uint_eq(h->bad, 0);
 }
 
-/* A job that notes its worker's data. */
+/* A job that records its worker's data. */
 struct asking {
 	struct rnl_job job;
 	struct gate *gate;

@@ -445,7 +445,7 @@ TEST(a_job_that_joins_and_does_no_more_is_not_done_before_what_it_joins)
 	must(submit_by_key(pool, &stores.job, RNL_KEY_WORKER(0)));
 	must(rnl_barrier_join(&barrier));	/* it is issued now */
 	for (int i = 0; i < 3; i++) {
-		/* One on another stream, the next one there, and one on the kernel's stream. */
+		/* Job 0 on another stream, job 1 after it, and job 2 on the kernel's stream. */
 		joining[i] = (struct joining){ .barrier = &barrier, .to = &copy, .from = &word,
 					       .bytes = i ? 0 : sizeof(copy) };
 		job_of(&joining[i].job, joining_fn, NULL);

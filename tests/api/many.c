@@ -28,7 +28,7 @@ static void setup(struct many *m, unsigned nr_workers)
 	}
 }
 
-/* Destroys the pool. Jobs from @from to before @to must have run once, other jobs never. */
+/* Destroys the pool. Jobs @from to @to - 1 must have run once, other jobs never. */
 static void ran_only(struct many *m, int from, int to)
 {
 	rnl_pool_destroy(m->pool);

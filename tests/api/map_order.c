@@ -149,7 +149,7 @@ static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
 
 	if (ret)
 		return ret;
-	/* A job that wrote until no chunk is left would write those that other jobs begin, too. */
+	/* Counts the worker's writes before the keyed job: a job that never pauses does all. */
 	if (s->worker >= 0) {
 		s->nr_late += rnl_worker().index == s->worker && rnl_job_wait(s->keyed, 0);
 	} else if (first) {
@@ -484,7 +484,7 @@ TEST(a_map_goes_on_while_others_fill_the_pool, .timeout_s = 60)
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Runs a map with an error, which must be the barrier's result. */
+/* Runs a map that fails; the barrier's result must be @expected. */
 static void run_to_error(struct rnl_pool *pool, struct task *t, int expected)
 {
 	const uint64_t used = figures_of(pool).pinned_used;
@@ -537,7 +537,7 @@ TEST(after_an_error_nothing_is_begun, .timeout_s = 60)
 		*events[i % 3] = (struct event){ .wanted = true, .element = AT * t.chunk,
 						 .error = -ENOSPC };
 		run_to_error(pool, &t, -ENOSPC);
-		/* The map's two jobs may have had chunks, and have begun the next ones. */
+		/* Each of the map's two jobs may have had a chunk, and have begun its next one. */
 		ck_assert_uint_le(t.nr_fn, AT + 4 * 2);
 		ck_assert_uint_le(t.nr_read, AT + 4 * 2);
 		ck_assert_uint_le(t.nr_written, AT + 1 + 2);

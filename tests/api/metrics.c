@@ -279,7 +279,7 @@ TEST(names_of_any_characters_are_read_back_as_they_were)
 	rnl_pool_destroy(pool);
 }
 
-/* Reads the text into a buffer of @room bytes, again until no counter changed meanwhile. */
+/* Reads the text into a buffer of @room bytes, and again if a figure changed meanwhile. */
 static char *ask(struct rnl_pool *pool, char *buf, size_t room, int *ret)
 {
 	char *before = text_of(pool, NULL), *after;

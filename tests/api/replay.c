@@ -76,7 +76,7 @@ static struct {
 	struct task tasks[JOBS];
 	unsigned char shadow[JOBS][BYTES];
 	_Atomic unsigned nr_calls;
-	_Atomic uint32_t add;		/* the function's, added to the job's */
+	_Atomic uint32_t add;		/* from the function, in addition to the job's */
 } all;
 
 static uint64_t keep;		/* scratch_keep; 0: the default */

@@ -31,7 +31,7 @@ static void await_worker(struct rnl_pool *pool, uint64_t key)
 	ck_assert_int_eq(result_of(&job), 0);
 }
 
-/* A gate holds the barrier's kernel: no way of waiting reports that jobs after it are done. */
+/* While a gate holds the barrier's kernel, no wait reports a job after the barrier as done. */
 static void check_not_told(enum how how, int expected)
 {
 	struct gate kernel = GATE_INIT, plug = GATE_INIT;
@@ -291,7 +291,7 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 
 /* ---- rounds -------------------------------------------------------------- */
 
-/* A larger queue lets a waiting submit sleep for a while, before it sleeps until it is woken. */
+/* With a larger queue a waiting submit first sleeps for some time, and then until it is woken. */
 #define SMALL 1024
 
 TEST(a_job_after_waits_for_no_later_job)

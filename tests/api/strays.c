@@ -243,7 +243,7 @@ struct stray {
 	struct gate *gate;	/* the kernel waits there; NULL: it does not */
 	int word, value;	/* the kernel stores */
 	unsigned from, nr_calls; /* strays after so many calls */
-	int between;		/* the kernel on stream 0 counts */
+	int between;		/* runs of the kernel on stream 0 */
 	struct gate *gate0;	/* the counting kernel waits there; NULL: it does not */
 };
 
@@ -446,7 +446,7 @@ TEST(in_a_function_that_strays_all_calls_have_their_order)
 
 	skip_unless_double();
 	pool = private_pool(RNL_GUARD_OFF);
-	/* After its first run the function is known. */
+	/* After its first run the function is known to use stream 0. */
 	held_until_open(pool, stray_then_mixed_fn, &s);
 	for (int i = 0; i < 20; i++) {
 		struct gate gate = GATE_INIT;

@@ -355,7 +355,7 @@ TEST(jobs_one_by_one_stay_on_one_worker)
 	struct rnl_pool *pool = pool_of(WORKERS);
 	unsigned least = NR;
 
-	/* An awake worker may steal, and on a busy machine one may fall asleep late: several tries. */
+	/* An awake worker may steal, and a busy machine may keep one awake: several tries. */
 	ck_eventually(nr_asleep(pool, WORKERS) == WORKERS);
 	for (int i = 0; i < TRIES && least > NR / 10; i++) {
 		const unsigned nr = nr_moves(pool, NR);

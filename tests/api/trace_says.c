@@ -188,7 +188,7 @@ TEST(a_job_is_there_with_its_trace_id_and_all_that_it_waited_for,
 	rnl_pool_destroy(pool);
 }
 
-/* ---- workers that come late ---------------------------------------------- */
+/* ---- workers that start later -------------------------------------------- */
 
 static _Atomic int refused;
 
