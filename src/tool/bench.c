@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel bench: measures this machine through a pool, in some seconds.
+ * runnel bench: measures this machine through a pool, in a few seconds.
  *
  * DESIGN
- * One thread submits and waits, as a simple program does.  Empty jobs, one by one and many
- * at once, show the pool's own cost.  J is 4 KB to the device, a kernel, and 4 KB back;
- * every word is checked before its memory is used again.  The number of submits is
- * compared with what the jobs and the pool counted.  `make bench` and `make bench-gpu` of
- * the source tree measure more, and other systems.
+ * One thread submits and waits, like a simple program.  Empty jobs, one by one and many at
+ * a time, show the pool's own cost.  A job called J copies 4 KB to the device, runs a kernel
+ * and copies 4 KB back; every word is checked before its memory is used again.  The number
+ * of submits is compared with the counts of the job function and of the pool.  `make bench`
+ * and `make bench-gpu` in the source tree measure more, and other systems.
  */
 #include <stdio.h>
 
@@ -28,10 +28,10 @@
 
 static const char doc[] =
 "Measures this machine through a pool: empty jobs per second, the time from a submit "
-"until its waiter has returned, and how many times per second 4 KB go to the device, "
+"until the wait for its job returns, and how many times per second 4 KB go to the device, "
 "through a kernel, and back, with 1, 2, 4, ... workers.  Every result is checked.\v"
-"For other systems beside it: `make bench` and `make bench-gpu` in the source tree. "
-"The exit status is 0; 2 if something failed, or a result was wrong.";
+"`make bench` and `make bench-gpu` in the source tree also measure other systems. "
+"The exit status is 0, or 2 if something failed or a result was wrong.";
 
 struct level {
 	unsigned workers;
@@ -40,7 +40,7 @@ struct level {
 
 struct figures {
 	struct bench_spread empty_per_second;
-	struct bench_times empty, kernel;	/* of one job, from submit to wait */
+	struct bench_times empty, kernel;	/* one job, from submit to end of wait */
 	unsigned nr_devices;
 	struct level levels[LEVELS_MAX];
 	unsigned nr_levels;
@@ -51,7 +51,7 @@ static struct rnl_pool *bench_make_pool(const struct bench_machine *m, unsigned 
 	return tool_pool((struct rnl_pool_attr){ .device = m->device, .nr_workers = workers });
 }
 
-/* Return: the next number of workers, up to all. */
+/* Returns the next number of workers to measure, at most @workers. */
 static unsigned next_level(unsigned level, unsigned workers)
 {
 	return 2 * level < workers ? 2 * level : workers;
@@ -77,7 +77,7 @@ static void bench_measure(const struct bench_machine *m, unsigned workers, struc
 	f->empty = bench_one(m, pool, false);
 	f->kernel = bench_one(m, pool, true);
 	rnl_pool_destroy(pool);
-	/* Each device has a worker. */
+	/* The first level has one worker on each device. */
 	for (unsigned w = nr_devices; f->nr_levels < LEVELS_MAX; w = next_level(w, workers)) {
 		pool = bench_make_pool(m, w);
 		f->levels[f->nr_levels++] = (struct level){ w, bench_j(m, pool, w) };
@@ -91,9 +91,9 @@ static void bench_print_machine(const struct bench_machine *m)
 {
 	printf("device:   %s; this process may use %u CPUs\n",
 	       m->info.cuda ? m->info.name : "host (no GPU)", tool_cpus());
-	printf("times:    medians of %d runs of %u ms, and the lowest to the highest of these; every "
+	printf("times:    medians of %d runs of %u ms, with the lowest and the highest run; every "
 	       "result checked\n\n", BENCH_RUNS, m->run_ms);
-	fflush(stdout);		/* the rest takes some time */
+	fflush(stdout);		/* the measurements take some time */
 }
 
 static void print_rate(const struct bench_spread *rate)
@@ -122,11 +122,11 @@ static void print(unsigned workers, const struct figures *f)
 		       f->levels[i].workers == 1 ? " " : "s");
 		print_rate(&f->levels[i].per_second);
 	}
-	puts("\nJ: 4 KB to the device, a kernel, 4 KB back, some hundred at once.  `make bench` and\n"
-	     "`make bench-gpu` in the source tree measure other systems beside runnel.");
+	puts("\nJ: 4 KB to the device, a kernel, 4 KB back, some hundreds at once.  `make bench`\n"
+	     "and `make bench-gpu` in the source tree also measure other systems.");
 }
 
-/* The spread's members follow the median. */
+/* Prints a spread as three members: the median, the lowest and the highest value. */
 static void json_spread(const char *name, const char *low, const char *high,
 			const struct bench_spread *spread)
 {
@@ -177,11 +177,11 @@ int tool_bench(int argc, char **argv)
 	bool as_json = false;
 	const struct tool_usage usage = {
 		.doc = doc, .too_many = "all arguments are options", .nr_options = 4, .options = {
-			TOOL_NUMBER("workers", &workers, 1, WORKERS_MAX, "up to this number, 1 to 62; 8"),
+			TOOL_NUMBER("workers", &workers, 1, WORKERS_MAX, "the most, 1 to 62; default 8"),
 			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),
 			TOOL_NUMBER("run-ms", &m.run_ms, 1, RUN_MS_MAX,
-				    "duration of a run; medians of 5 runs, and their spread, are printed; 100"),
-			TOOL_FLAG("json", &as_json, "print it as JSON"),
+				    "milliseconds of a run, 5 runs for each figure; default 100"),
+			TOOL_FLAG("json", &as_json, "print the figures as JSON"),
 		},
 	};
 	int status = tool_options(&usage, argc, argv, NULL);

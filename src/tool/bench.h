@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* runnel bench: what is measured, in bench_runs.c, and printed, in bench.c. */
+/* runnel bench: bench_runs.c measures, bench.c prints. */
 #ifndef TOOL_BENCH_H
 #define TOOL_BENCH_H
 
@@ -13,28 +13,28 @@
 #define BENCH_RUNS 5
 
 struct bench_machine {
-	const char *device;		/* as rnl_device_describe() takes it */
-	struct rnl_device_info info;	/* of the device */
+	const char *device;		/* name, in the form of rnl_device_describe() */
+	struct rnl_device_info info;	/* description of that device */
 	unsigned run_ms;
 };
 
-/* Of several runs: the median, the lowest, the highest. */
+/* The median, the lowest and the highest value of several runs. */
 struct bench_spread {
 	double median, low, high;
 };
 
 struct bench_times {
-	struct bench_spread p50_us;	/* of each run */
-	double p99_us;			/* of all runs together */
+	struct bench_spread p50_us;	/* spread of the runs' medians */
+	double p99_us;			/* 99th percentile of all runs together */
 };
 
-/* Empty jobs per second. */
+/* Returns how many empty jobs are done per second. */
 struct bench_spread bench_empty(const struct bench_machine *m, struct rnl_pool *pool);
 
-/* One job after the other, from its submit until its waiter has returned. */
+/* Returns the times of single jobs, each from its submit until the wait for it has returned. */
 struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *pool, bool kernel);
 
-/* J per second. */
+/* Returns how many jobs J (see bench.c) are done per second. */
 struct bench_spread bench_j(const struct bench_machine *m, struct rnl_pool *pool, unsigned workers);
 
 #endif /* TOOL_BENCH_H */

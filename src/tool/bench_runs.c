@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What runnel bench measures.
+ * The measurements of runnel bench.
  *
  * DESIGN
- * Jobs are in a ring.  The submitting thread comes back to a job after all other jobs: it
- * waits for the job, which is done already if the pool keeps up, checks the result, and
- * submits the job again.  A ring has more jobs than all streams take, so that jobs are queued
- * behind: with fewer, a worker would wait for the submitter after each job, and the figure would
- * be that of one job after the other.
+ * The jobs of a run form a ring.  The submitting thread goes round it: it waits for the next
+ * job, which is done already if the pool keeps up, checks the result, and submits the job
+ * again.  A ring has more jobs than all streams can hold, so the queues are never empty.  With
+ * fewer jobs each worker would wait for the submitting thread after each job, and the run would
+ * measure the latency of single jobs.
  */
 #include "bench.h"
 
@@ -25,7 +25,7 @@
 #include "tool.h"
 
 #define EMPTY_RING 4096
-#define J_RING 512		/* and more for many workers */
+#define J_RING 512		/* the least; J_RING_WORKER for each worker if that is more */
 #define J_RING_WORKER 64
 #define J_WORDS 1024
 #define J_THREADS 256
@@ -45,7 +45,7 @@ static void check_count(uint64_t submitted, uint64_t counted, const char *by)
 				  (unsigned long long)submitted, by, (unsigned long long)counted));
 }
 
-/* Return: the jobs that the pool has done so far. */
+/* Returns the number of jobs that the pool has done since it was created. */
 static uint64_t done(struct rnl_pool *pool)
 {
 	tool_must(rnl_pool_drain(pool, TOOL_WAIT_NS), "waiting for the pool");
@@ -57,8 +57,8 @@ static uint64_t done(struct rnl_pool *pool)
 struct run_slot {
 	struct rnl_job job;
 	bool used;
-	uint64_t nr_run;		/* written by its function */
-	uint32_t *in, *out, *dev;	/* J */
+	uint64_t nr_run;		/* number of calls, counted by the job's function */
+	uint32_t *in, *out, *dev;	/* buffers of a J */
 };
 
 struct ring {
@@ -70,14 +70,14 @@ struct ring {
 	void (*look)(const struct run_slot *slot);
 };
 
-/* Return: jobs per second, from the first submit until all are done. */
+/* Returns jobs per second, from the first submit until all jobs are done. */
 static double runs_run(struct ring *ring, unsigned ms)
 {
 	const uint64_t start = tool_now(), end = start + ms * 1000000ull, before = ring->submitted;
 	unsigned at = 0;
 
 	while (tool_now() < end) {
-		for (unsigned i = 0; i < 16; i++) {	/* reading the clock is no part of the figure */
+		for (unsigned i = 0; i < 16; i++) {	/* amortises reading the clock */
 			struct run_slot *slot = &ring->slots[at];
 
 			at = at + 1 < ring->nr ? at + 1 : 0;
@@ -156,12 +156,12 @@ struct bench_spread bench_empty(const struct bench_machine *m, struct rnl_pool *
 
 /* ---- one job after the other --------------------------------------------- */
 
-#define SAMPLES_MAX 1000		/* of a run */
+#define SAMPLES_MAX 1000		/* of one run */
 
 struct one {
 	struct rnl_job job;
 	uint64_t nr_run;
-	uint64_t *stamp;		/* NULL: no kernel */
+	uint64_t *stamp;		/* word that the kernel sets; NULL if there is no kernel */
 };
 
 static int do_one(struct rnl_job *job)
@@ -174,7 +174,7 @@ static int do_one(struct rnl_job *job)
 	return one->stamp ? rnl_launch(&tool_stamp, dim, dim, &args) : 0;
 }
 
-/* Writes how many microseconds each job took.  Return: how many jobs there were. */
+/* Writes each job's duration in microseconds to @us.  Returns the number of jobs. */
 static unsigned one_run(const struct bench_machine *m, struct rnl_pool *pool, struct one *one,
 			double us[SAMPLES_MAX])
 {
@@ -238,7 +238,7 @@ static int do_j(struct rnl_job *job)
 	return ret ? ret : rnl_copy(slot->out, slot->dev, J_WORDS * sizeof(uint32_t));
 }
 
-/* Other words each time, so that an earlier job's words are not taken for a result. */
+/* Writes different words for each submit, so the result of an earlier one fails the check. */
 static void prepare_j(struct run_slot *slot, uint64_t number)
 {
 	for (uint32_t i = 0; i < J_WORDS; i++)

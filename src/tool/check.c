@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel check: finds out whether copies and kernels overlap on this machine.
+ * runnel check: tests whether copies and kernels overlap on this machine.
  *
  * DESIGN
  * Experiments call the library's public functions, after rnl_setup(), as a user's program
- * should.  A busy machine must not be taken for a broken one.  So an experiment asks, if
- * it can, whether one operation is done before another ends, not how long it takes.  Else
- * it compares medians, with a wide margin.
+ * should.  A busy machine must not look like a broken one.  Where possible, an experiment
+ * therefore tests whether one operation is done before another ends, instead of measuring
+ * times.  Other experiments compare medians, with a wide margin.
  */
 #include "check.h"
 
@@ -33,12 +33,12 @@ static struct check checks[NR_CHECKS] = {
 	[STREAMS] = CHECK("streams", "each worker has a stream of its own"),
 	[KERNELS] = CHECK("kernels", "kernels of different workers run at the same time"),
 	[QUEUES] = CHECK("connections", "there are hardware queues for all workers"),
-	[COPIES_IN] = CHECK("copies-in", "copies to the device run beside kernels"),
-	[COPIES_OUT] = CHECK("copies-out", "copies from the device run beside kernels"),
+	[COPIES_IN] = CHECK("copies-in", "copies to the device run while kernels run"),
+	[COPIES_OUT] = CHECK("copies-out", "copies from the device run while kernels run"),
 	[COPIES_BOTH] = CHECK("copies-both", "copies in and out run at the same time"),
 	[PINNED] = CHECK("pinned", "pinned memory is page-locked"),
 	[PRIORITIES] = CHECK("priorities", "urgent jobs go before others"),
-	[PEERS] = CHECK("peers", "copies between devices arrive"),
+	[PEERS] = CHECK("peers", "copies between devices arrive intact"),
 };
 
 static const char *const answers[] = {
@@ -46,25 +46,25 @@ static const char *const answers[] = {
 };
 
 static const char doc[] =
-"Tries whether on this machine kernels of different workers overlap, copies overlap "
-"kernels and each other, streams are per thread, pinned memory is page-locked, connections "
-"suffice, priorities work, and copies between devices arrive; if not, tells the likely cause.  It takes a few seconds.\v"
-"The exit status is 0 if every answer is yes, 1 if one is no, 2 if something could not "
-"be found out.";
+"Tests whether on this machine kernels of different workers overlap, copies overlap kernels and "
+"each other, streams are per thread, pinned memory is page-locked, connections suffice, priorities "
+"work, and copies between devices arrive.  Names the likely cause of a no.  Takes some seconds.\v"
+"The exit status is 0 if every answer is yes, 1 if at least one is no, else 2: a question "
+"could not be answered.";
 
 /* ---- printing ------------------------------------------------------------ */
 
 static void check_print_machine(const struct check_machine *m)
 {
 	if (!m->info.cuda && !m->cuda.nr_devices)
-		printf("No GPU answers here: %s.  This is about the host device.\n",
+		printf("No GPU answers here: %s.  The host device is checked.\n",
 		       m->cuda.why_none);
 	printf("device:   ");
 	if (m->info.cuda)
 		printf("cuda:%d, %s, compute capability %d.%d\n", m->info.ordinal, m->info.name,
 		       m->gpu.major, m->gpu.minor);
 	else
-		printf("host, of which this process may use %u CPUs\n", tool_cpus());
+		printf("host; this process may use %u CPUs\n", tool_cpus());
 	printf("workers:  %u\n\n", m->nr_workers);
 	fflush(stdout);		/* the experiments take some time */
 }
@@ -128,7 +128,7 @@ static int check_look(struct check_machine *m)
 	return ret ? tool_trouble("device '%s' does not answer: CUDA error %d", m->device, ret) : 0;
 }
 
-/* Runs in the worker's thread, outside of jobs: the guard would report it in a job. */
+/* Runs on the worker's thread, but not in a job, where the guard would report the call. */
 static int ask_stream(void *arg, unsigned worker, void **data)
 {
 	struct check_machine *m = arg;
@@ -180,11 +180,11 @@ int tool_check(int argc, char **argv)
 	bool json = false;
 	const struct tool_usage usage = {
 		.doc = doc, .too_many = "all arguments are options", .nr_options = 3, .options = {
-			/* The pool of check_urgent() has two more. */
+			/* The most is 62, like that of bench. */
 			TOOL_NUMBER("workers", &m.nr_workers, 2, TOOL_WORKERS_MAX - 2,
-				    "threads with a stream each, 2 to 62; 8"),
+				    "threads with a stream each, 2 to 62; default 8"),
 			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),
-			TOOL_FLAG("json", &json, "print it as JSON"),
+			TOOL_FLAG("json", &json, "print the answers as JSON"),
 		},
 	};
 	int status = tool_options(&usage, argc, argv, NULL);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel check: small experiments.  Its parts:
+ * runnel check: small experiments.  The files:
  *
- *	check.c			the command line, which experiments, printing
- *	check_meet.c		workers' kernels meet: streams, kernels, hardware queues
- *	check_beside.c		copies beside a kernel that is held; pinned memory
+ *	check.c			the command line, the list of experiments, printing
+ *	check_meet.c		kernels of all workers at once: streams, kernels, hardware queues
+ *	check_beside.c		copies while a kernel runs; pinned memory
  *	check_both.c		copies in and out at the same time
  *	check_urgent.c		priorities
  *	check_peers.c		copies between devices
- *	check_tools.c		words, waits, jobs that start together
+ *	check_tools.c		shared words, waits, jobs that start together
  */
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H
@@ -26,45 +26,45 @@
 #include "kernels.h"
 
 enum check_answer {
-	CHECK_NOT_HERE,		/* the question makes no sense for this device */
+	CHECK_NOT_HERE,		/* the question does not apply to this device */
 	CHECK_YES,
 	CHECK_NO,
-	CHECK_UNKNOWN,		/* could not be found out */
+	CHECK_UNKNOWN,		/* the experiment gave no answer */
 };
 
-/* A worker's stream, and what stream 0 is in its thread, as cudaStreamGetId() has it. */
+/* CUDA's ids of a worker's stream and of stream 0 in the worker's thread. */
 struct check_stream {
-	int ret;
+	int ret;			/* of tool_stream_ids() */
 	uint64_t id, id_of_0;
 };
 
-/* The machine that is checked. */
+/* The machine to check. */
 struct check_machine {
-	const char *device;		/* as rnl_device_describe() takes it */
-	char first[24];			/* of several, the one that all but check_peers() is about */
-	struct rnl_device_info info;	/* of that one */
+	const char *device;		/* name, in the form of rnl_device_describe() */
+	char first[24];			/* the first of these; all but check_peers() use it */
+	struct rnl_device_info info;	/* description of the first device */
 	struct tool_cuda cuda;
-	struct tool_gpu gpu;		/* info.cuda */
+	struct tool_gpu gpu;		/* set if info.cuda is true */
 	unsigned nr_workers;
-	const char *setting;		/* the user's, of CUDA_DEVICE_MAX_CONNECTIONS; or NULL */
-	unsigned connections;		/* after rnl_setup() */
-	uint64_t patience_ns;		/* of kernels that wait */
-	struct rnl_pool *pool;		/* of all but check_urgent() and check_peers() */
-	struct check_stream streams[TOOL_WORKERS_MAX]; /* of the pool's workers */
+	const char *setting;		/* the user's CUDA_DEVICE_MAX_CONNECTIONS, or NULL */
+	unsigned connections;		/* hardware queues, after rnl_setup() */
+	uint64_t patience_ns;		/* the longest wait of a kernel */
+	struct rnl_pool *pool;		/* used by all but check_urgent() and check_peers() */
+	struct check_stream streams[TOOL_WORKERS_MAX]; /* the streams of the pool's workers */
 };
 
 struct check {
 	const char *name, *question;
 	enum check_answer answer;
-	char says[200];			/* what was seen */
-	char cause[400];		/* why not, and what to do; or "" */
+	char says[200];			/* the observation */
+	char cause[400];		/* the likely cause of a no, and the remedy; or "" */
 	struct check_figure {
-		const char *name;	/* with its unit; NULL: no more */
+		const char *name;	/* includes the unit; NULL ends the list */
 		double value;
 	} figures[4];
 };
 
-/* Experiments fill in answers, observations, and figures. */
+/* Each experiment fills in the answers, observations and figures of its checks. */
 void check_meet(const struct check_machine *m, struct check *streams, struct check *kernels,
 		struct check *queues);
 void check_beside(const struct check_machine *m, struct check *in, struct check *out,
@@ -75,7 +75,7 @@ void check_peers(const struct check_machine *m, struct check *peers);
 
 /* ---- check_tools.c ------------------------------------------------------- */
 
-#define CHECK_RUNS 5		/* of each experiment, at most */
+#define CHECK_RUNS 5		/* the most runs of an experiment */
 #define CHECK_MAJORITY 3
 
 void check_says(struct check *check, enum check_answer answer, const char *format, ...)
@@ -83,33 +83,33 @@ void check_says(struct check *check, enum check_answer answer, const char *forma
 void check_figure(struct check *check, const char *name, double value);
 
 /*
- * Sets the cause for which @nr_streams streams wait for each other: the one that the
- * settings show, else @otherwise.
+ * Sets the likely cause why @nr_streams streams wait for each other: a setting that explains
+ * it, or @otherwise.
  */
 void check_blame(struct check *check, const struct check_machine *m, unsigned nr_streams,
 		 const char *otherwise);
 
 double check_median(double *values, unsigned nr);
 
-/* Initialises a job, and submits it. */
+/* Initialises a job and submits it. */
 void check_submit(struct rnl_pool *pool, struct rnl_job *job, int (*fn)(struct rnl_job *job));
 
-/* Words that threads and devices set for each other. */
+/* Read and set a word that threads and devices share. */
 uint32_t check_get(const uint32_t *word);
 void check_set(uint32_t *word, uint32_t value);
 void check_nap(void);
 
-/* Whether the word becomes other than 0 in that time. */
+/* Waits until the word is not 0.  Returns false on a timeout. */
 bool check_await(const uint32_t *word, uint64_t timeout_ns);
 
 /*
- * Job functions that wait for each other before they go on.  So each is on a worker of its
- * own, and they issue their work at the same time.
+ * A rendezvous of job functions.  Because they wait for each other, each runs on a different
+ * worker, and they issue their work at the same time.
  */
 struct check_party {
-	uint32_t come, wanted;
+	uint32_t come, wanted;		/* functions that have arrived; functions in all */
 };
-/* Each function calls this.  Return: 0; -ETIMEDOUT: the other functions did not come. */
+/* Waits for the other functions.  Returns 0, or -ETIMEDOUT if not all of them arrive. */
 int check_party(struct check_party *party);
 
 #endif /* TOOL_CHECK_H */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A copy that is done while a kernel of another worker is held runs beside kernels.
+ * Tests whether copies overlap another worker's kernel, and whether pinned memory is page-locked.
  *
  * DESIGN
- * One worker's kernel says that it runs, and waits until it is let go.  Then another worker
- * copies, and when that copy is done, the kernel is let go.  If the kernel was still
- * waiting, the copy passed it: this needs no clock, and holds on a busy machine.  If the
- * kernel's patience had ended, the copy waited for the kernel.
+ * One worker's kernel reports that it runs, and waits until the host releases it.  Then another
+ * worker copies, and the host releases the kernel when that copy is done.  If the kernel was
+ * still waiting, the copy overlapped it.  This test needs no clock, so it is right on a busy
+ * machine.  If the kernel had reached its time limit, the copy waited for the kernel.
  *
- * Pinned memory: a copy is issued behind a held kernel on the same stream.  From page-locked
- * memory the call returns at once, while the kernel runs; from other memory CUDA would
- * keep the caller.  And runnel must count no byte that a CPU copied.
+ * Pinned memory: a copy is issued after a waiting kernel on the same stream.  With page-locked
+ * memory the call returns immediately, while the kernel runs; with other memory CUDA blocks the
+ * caller.  In addition runnel must not count any byte as copied by a CPU.
  */
 #include "check.h"
 
@@ -20,7 +20,7 @@
 #include <runnel/memory.h>
 
 #define COPY_BYTES (16u << 20)
-#define START_NS 2000000000u	/* until a kernel must run: it is the first on its stream */
+#define START_NS 2000000000u	/* limit for the start of a kernel, the first on its stream */
 
 struct trial {
 	const struct check_machine *m;
@@ -80,7 +80,7 @@ static void beside_begin(struct trial *trial)
 	trial->issued = 0;
 }
 
-/* Return: whether the kernel still waited. */
+/* Releases the kernel.  Returns true if it was still waiting. */
 static bool let_go(struct trial *trial)
 {
 	check_set(&trial->words[TOOL_HOLD_LET_GO], 1);
@@ -93,7 +93,7 @@ static bool copy_passes(struct trial *trial)
 	beside_begin(trial);
 	check_submit(trial->m->pool, &trial->holder, beside_hold);
 	check_submit(trial->m->pool, &trial->copier, beside_copy);
-	tool_wait(&trial->copier, "a copy beside a kernel");
+	tool_wait(&trial->copier, "a copy during a kernel");
 	return let_go(trial);
 }
 
@@ -105,7 +105,7 @@ static bool call_returns(struct trial *trial)
 	return let_go(trial);
 }
 
-/* Repeats an experiment, @nrp times, until one answer has the majority.  Return: how often yes. */
+/* Repeats an experiment until one answer has the majority; @nrp: runs.  Returns the yeses. */
 static unsigned vote(struct trial *trial, bool (*try_it)(struct trial *trial), unsigned *nrp)
 {
 	unsigned yes = 0, no = 0;
@@ -157,19 +157,19 @@ static void try_pinned(struct trial *trial, struct check *check, void *device, v
 	check_figure(check, "page_lock_ms_per_mb", lock_ms / (COPY_BYTES >> 20));
 	check_figure(check, "issue_us", (double)trial->issue_ns / 1e3);
 	if (locked < 0) {
-		check_says(check, CHECK_UNKNOWN, "CUDA does not tell whose the memory is");
+		check_says(check, CHECK_UNKNOWN, "CUDA does not report the type of the memory");
 	} else if (locked && !by_cpu && yes >= CHECK_MAJORITY) {
-		check_says(check, CHECK_YES, "a copy behind a running kernel was issued in %.0f us%s",
+		check_says(check, CHECK_YES, "a copy after a running kernel was issued in %.0f us%s",
 			   (double)trial->issue_ns / 1e3, trial->m->info.cuda ?
 			   ", and CUDA knows the memory as page-locked" :
 			   "; plain memory on the host device");
 	} else {
-		check_says(check, CHECK_NO, "%s; %.1f MB went through a CPU; of %u copies, %u held "
+		check_says(check, CHECK_NO, "%s; a CPU copied %.1f MB; of %u copies, %u blocked "
 			   "their worker", locked ? "the memory is page-locked" :
 			   "CUDA does not know the memory as page-locked", (double)by_cpu / 1e6, nr,
 			   nr - yes);
-		check_blame(check, trial->m, 1, "the driver does not page-lock memory: look at "
-			    "what the system has left, and at the limits of the container");
+		check_blame(check, trial->m, 1, "the driver does not page-lock memory: check the "
+			    "system's free memory, and the limits of the container");
 	}
 }
 
@@ -187,7 +187,7 @@ void check_beside(const struct check_machine *m, struct check *in, struct check 
 	trial.words = tool_pinned(m->pool, sizeof(uint32_t) * TOOL_HOLD_WORDS);
 	trial.to = device;
 	trial.from = host;
-	(void)copy_passes(&trial);	/* CUDA loads a kernel when it is first launched */
+	(void)copy_passes(&trial);	/* CUDA loads a kernel at its first launch */
 	try_copies(&trial, in, device, host, "copies to the device");
 	try_copies(&trial, out, host, device, "copies from the device");
 	try_pinned(&trial, pinned, device, host, lock_ms);

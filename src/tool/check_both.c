@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies in and out at the same time: how long both take together, and each alone.
+ * Measures copies in and out at the same time, and compares them with each direction alone.
  *
  * DESIGN
- * Two workers issue everything behind a kernel that holds their streams: a stamp of the
- * device's clock, the copies, and another stamp.  Then both are let go, so that no host
- * thread has a part in the time.  One direction alone is measured with one of the workers.
- * Copies that take turns last as long as both directions alone, added.  Copies at the same
- * time last less, though not half of it: they share the bus and the memory.
+ * Each of two workers launches a kernel that blocks its stream, then issues a stamp of the
+ * device's clock, the copies, and another stamp.  Then the host releases both kernels.  No host
+ * thread works between the stamps, so the measured time is the device's.  One direction alone
+ * is measured with one of the workers.  Copies that take turns last as long as the sum of both
+ * directions.  Overlapping copies take less, but more than half: they share bus and memory.
  */
 #include "check.h"
 
@@ -18,14 +18,14 @@
 
 #define COPY_BYTES (16u << 20)
 #define COPIES 4
-#define GAIN 1.25		/* both directions at once have 1.7 on an H200 */
+#define GAIN 1.25		/* the least gain of overlap; 1.7 on an H200 */
 
 enum { IN, OUT, WAYS };
 
 struct both_way {
 	struct rnl_job job;
 	struct both *both;
-	uint32_t *words;		/* enum tool_hold_word */
+	uint32_t *words;		/* indexed by enum tool_hold_word */
 	uint64_t *stamps;		/* begin and end */
 	void *to;
 	const void *from;
@@ -65,7 +65,7 @@ static int both_issue(struct rnl_job *job)
 	return ret;
 }
 
-/* @ways: bits.  Return: ms of the device, from the first stamp to the last. */
+/* Copies in the directions @ways, a bit mask.  Returns ms from the first stamp to the last. */
 static double both_run(struct both *both, unsigned ways)
 {
 	uint64_t begin = UINT64_MAX, end = 0;
@@ -99,7 +99,7 @@ static double both_run(struct both *both, unsigned ways)
 static void both_tell(const struct check_machine *m, struct check *check, double in, double out,
 		      double both)
 {
-	const double gb = (double)COPIES * COPY_BYTES / 1e6;	/* per ms: GB/s */
+	const double gb = (double)COPIES * COPY_BYTES / 1e6;	/* divided by ms: GB/s */
 	const double gain = both > 0 ? (in + out) / both : 0;
 
 	check_figure(check, "in_gb_per_s", gb / in);
@@ -111,8 +111,8 @@ static void both_tell(const struct check_machine *m, struct check *check, double
 		   "other", gb / in, gb / out, 2 * gb / both, gain);
 	if (check->answer == CHECK_NO)
 		check_blame(check, m, 2, m->info.nr_copy_engines < 2 ?
-			    "this GPU has but one copy engine" :
-			    "another process that copies, or a bus that is shared");
+			    "this GPU has only one copy engine" :
+			    "another process that copies, or a shared bus");
 }
 
 void check_both(const struct check_machine *m, struct check *check)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of all workers meet on the device: how many run at once.
+ * Counts how many kernels of different workers run on the device at once.
  *
  * DESIGN
- * A job on each worker launches a kernel that ends when all kernels have come, or when its
- * patience ends.  So a device that can run all of them at once does so, however long the
- * host's threads take to launch.  The kernels' own stamps of the device's clock tell how
- * many ran at the same time.
+ * A job on each worker launches a kernel that ends when all kernels have started, or at its
+ * time limit.  A device that can run all of them at once therefore does so, however long the
+ * host's threads take to launch.  Each kernel stamps its begin and its end by the device's
+ * clock, and the stamps show how many kernels ran at the same time.
  *
- * Each job launches a second kernel behind the first, and no other job comes in between.
- * In a hardware queue that streams share, the second kernel waits at the head for the
- * first, and holds up the kernels of the other streams.  So sharing shows in any order.
+ * Each job launches a second kernel right after the first, under a lock.  If streams share a
+ * hardware queue, the second kernel waits at its head for the first kernel, and blocks the
+ * kernels of the other streams.  Sharing is therefore seen in any order of the launches.
  */
 #include "check.h"
 
@@ -20,15 +20,15 @@
 #include <runnel/kernel.h>
 #include <runnel/memory.h>
 
-#define TOGETHER 8		/* up to this number of workers, each kernel has the full patience */
-#define RUNS_MIN 3		/* of fewer, the median could be a run that had no CPU */
-#define BUDGET_NS 1500000000u	/* no more begins later: kernels one by one take long */
+#define TOGETHER 8		/* with more workers each kernel waits for a shorter time */
+#define RUNS_MIN 3		/* with fewer, the median could be a run that got no CPU */
+#define BUDGET_NS 1500000000u	/* no run begins later: kernels one by one take long */
 
 struct meeting {
 	const struct check_machine *m;
 	struct check_party party;
-	uint32_t *come;			/* the device's */
-	uint64_t *stamps;		/* two of each worker; then those of the kernels behind */
+	uint32_t *come;			/* count of started kernels, in device memory */
+	uint64_t *stamps;		/* two for each worker; then one for each second kernel */
 	pthread_mutex_t issuing;
 	struct guest {
 		struct rnl_job job;
@@ -67,13 +67,13 @@ static int come(struct rnl_job *job)
 	return ret;
 }
 
-/* The most kernels that ran at the same time, by their stamps. */
+/* Returns the largest number of kernels that ran at the same time, by their stamps. */
 static unsigned peak(const struct meeting *meeting)
 {
 	const unsigned nr = meeting->m->nr_workers;
 	unsigned most = 0;
 
-	for (unsigned i = 0; i < nr; i++) {	/* when i began */
+	for (unsigned i = 0; i < nr; i++) {	/* at the begin of kernel i */
 		const uint64_t at = meeting->stamps[2 * i];
 		unsigned there = 0;
 
@@ -116,12 +116,12 @@ static void tell_streams(const struct meeting *meeting, struct check *streams, d
 		if (together >= 2)
 			check_says(streams, CHECK_YES, "each worker's stream is a thread of its own");
 		else
-			check_says(streams, CHECK_UNKNOWN, "no two streams were seen to go on at once");
+			check_says(streams, CHECK_UNKNOWN, "no two streams were seen to overlap");
 		return;
 	}
 	for (unsigned i = 0; i < nr; i++) {
 		if (ids[i].ret) {
-			check_says(streams, CHECK_UNKNOWN, "CUDA does not tell: error %d",
+			check_says(streams, CHECK_UNKNOWN, "CUDA does not report them: error %d",
 				   ids[i].ret);
 			return;
 		}
@@ -131,11 +131,11 @@ static void tell_streams(const struct meeting *meeting, struct check *streams, d
 	}
 	if (!same && !others) {
 		check_says(streams, CHECK_YES,
-			   "%u workers, %u streams; and stream 0 in a job is its worker's", nr, nr);
+			   "%u workers, %u streams; stream 0 in a job is its worker's", nr, nr);
 		return;
 	}
-	check_says(streams, CHECK_NO, "of %u workers' streams, %u pairs are one, and %u are not "
-		   "stream 0 of their jobs", nr, same, others);
+	check_says(streams, CHECK_NO, "of %u workers' streams, %u pairs are one stream, and %u are "
+		   "not stream 0 of their jobs", nr, same, others);
 	snprintf(streams->cause, sizeof(streams->cause), "stream 0 is the legacy default stream "
 		 "here: this program was not built with nvcc --default-stream per-thread");
 }
@@ -150,7 +150,7 @@ static void tell_kernels(const struct check_machine *m, struct check *kernels, d
 	}
 	check_says(kernels, CHECK_NO, "kernels of %u workers ran one after the other",
 		   m->nr_workers);
-	check_blame(kernels, m, 2, !m->info.cuda ? "the system gave no two threads time" :
+	check_blame(kernels, m, 2, !m->info.cuda ? "the system ran no two threads at once" :
 		    m->gpu.concurrent_kernels ? "a debugger or a profiler that serialises, or another "
 		    "process that keeps the GPU busy" : "this GPU runs one kernel at a time");
 }
@@ -169,7 +169,7 @@ static void tell_queues(const struct check_machine *m, struct check *queues, dou
 			 TOOL_CONNECTIONS_DEFAULT);
 	check_figure(queues, "hardware_queues", m->connections);
 	check_figure(queues, "kernels_at_once", together);
-	/* With room: of 32 workers with 32 queues, some 27 are seen at once. */
+	/* With a margin: with 32 workers and 32 queues, about 27 are seen at once. */
 	check_says(queues, together >= nr - nr / 4 ? CHECK_YES : CHECK_NO,
 		   "%u hardware queue%s (%s); %.0f of %u workers at once", m->connections,
 		   m->connections == 1 ? "" : "s", set, together, nr);
@@ -188,7 +188,7 @@ void check_meet(const struct check_machine *m, struct check *streams, struct che
 	meeting.m = m;
 	meeting.come = tool_device_memory(m->pool, 0, sizeof(uint32_t));
 	meeting.stamps = tool_pinned(m->pool, sizeof(uint64_t) * 3 * m->nr_workers);
-	meet_run(&meeting);		/* CUDA loads a kernel when it is first launched */
+	meet_run(&meeting);		/* CUDA loads a kernel at its first launch */
 	start = tool_now();
 	while (nr < CHECK_RUNS && (nr < RUNS_MIN || tool_now() - start < BUDGET_NS))
 		peaks[nr++] = meet_run(&meeting);

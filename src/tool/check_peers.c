@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between the devices of one pool, by content and by rate.
+ * Tests copies between the devices of one pool: their content and their rate.
  *
  * DESIGN
- * Each device sends to each other one, by a worker of either.  What arrives is compared, byte by
- * byte.  The rate is that of the slowest pair.  Peers reach each other's memory; copies between
- * others go through the host, which is right, and slower.
+ * Data are copied from each device to each other device, once by a worker of the source and once
+ * by a worker of the destination, and compared byte by byte.  The reported rate is the slowest
+ * pair's.  Peers access each other's memory; other pairs copy through the host, which is slower.
  */
 #include "check.h"
 
@@ -17,7 +17,7 @@
 #include <runnel/memory.h>
 
 #define BYTES (8u << 20)
-#define TURNS 4u		/* copies of a pair for its rate */
+#define TURNS 4u		/* copies to measure the rate of a pair */
 
 struct move {
 	struct rnl_job job;
@@ -36,7 +36,7 @@ static int peers_move(struct rnl_job *job)
 	return ret;
 }
 
-/* Copies by a worker of a device.  Return: ns. */
+/* Copies @turns times, by a worker of the device.  Returns ns. */
 static uint64_t carry(struct rnl_pool *pool, unsigned device, void *to, const void *from,
 		      unsigned turns)
 {
@@ -57,10 +57,10 @@ struct peers {
 	void *mem[RNL_DEVICES_MAX];
 	int ordinals[RNL_DEVICES_MAX];
 	double least;			/* GB/s of the slowest pair */
-	char wrong[48];			/* the first pair that is */
+	char wrong[48];			/* the first pair with wrong bytes */
 };
 
-/* From one device to another, by a worker of @by: whether it arrives. */
+/* Copies between two devices by a worker of @by.  Returns true if the bytes arrive intact. */
 static bool arrives(const struct peers *p, unsigned from, unsigned to, unsigned by)
 {
 	const unsigned seed = 16 * from + to + 256 * by;
@@ -99,10 +99,10 @@ static void peers_tell(const struct check_machine *m, const struct peers *p, str
 	check_figure(peers, "direct", m->info.cuda ? p->nr_direct : p->nr_pairs);
 	check_figure(peers, "slowest_gb_per_s", p->least);
 	if (p->nr_wrong) {
-		check_says(peers, CHECK_NO, "%u of %u pairs of %u devices: other bytes arrive than "
-			   "were sent, first from %s", p->nr_wrong, p->nr_pairs, p->nr, p->wrong);
+		check_says(peers, CHECK_NO, "%u of %u pairs of %u devices: wrong bytes arrive, "
+			   "first from %s", p->nr_wrong, p->nr_pairs, p->nr, p->wrong);
 		snprintf(peers->cause, sizeof(peers->cause), "the machine's peer access is broken, "
-			 "as with an IOMMU that is not set up for it: see the driver's log");
+			 "for example by an IOMMU without the setup for it: see the driver's log");
 		return;
 	}
 	if (!m->info.cuda)
@@ -114,7 +114,7 @@ static void peers_tell(const struct check_machine *m, const struct peers *p, str
 			   p->nr_pairs, p->nr, p->least, p->nr_direct, p->nr_pairs - p->nr_direct);
 }
 
-/* All devices of the kind, unless several are named. */
+/* Returns the named devices if there are several, else all devices of the first one's kind. */
 static const char *devices_of(const struct check_machine *m)
 {
 	if (strchr(m->device, ',') || strstr(m->device, ":all") || !strncmp(m->device, "host:", 5))

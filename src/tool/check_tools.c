@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the experiments of runnel check share: words, waits, jobs that start together. */
+/* Code that the experiments of runnel check share: words, waits, jobs that start together. */
 #include "check.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "tool.h"
 
 #define NAP_NS 50000
-#define PARTY_NS 60000000000	/* for idle workers to come; CPUs may be busy */
+#define PARTY_NS 60000000000	/* limit for idle workers to arrive; CPUs may be busy */
 
 void check_says(struct check *check, enum check_answer answer, const char *format, ...)
 {
@@ -54,7 +54,7 @@ void check_blame(struct check *check, const struct check_machine *m, unsigned nr
 			 TOOL_CONNECTIONS_MAX);
 	else if (blocking && strcmp(blocking, "0"))
 		snprintf(check->cause, sizeof(check->cause),
-			 "CUDA_LAUNCH_BLOCKING is %s, which has every launch wait for its kernel: "
+			 "CUDA_LAUNCH_BLOCKING is %s, so every launch waits for its kernel: "
 			 "unset it", blocking);
 	else
 		snprintf(check->cause, sizeof(check->cause), "%s", otherwise);
@@ -74,7 +74,7 @@ void check_submit(struct rnl_pool *pool, struct rnl_job *job, int (*fn)(struct r
 
 uint32_t check_get(const uint32_t *word)
 {
-	/* acquire: the caller also sees what was done before the word was set */
+	/* acquire: the caller also sees the writes that precede the set of the word */
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
@@ -106,7 +106,7 @@ int check_party(struct check_party *party)
 {
 	const uint64_t end = tool_now() + PARTY_NS;
 
-	__atomic_fetch_add(&party->come, 1, __ATOMIC_ACQ_REL);	/* as check_get(), check_set() */
+	__atomic_fetch_add(&party->come, 1, __ATOMIC_ACQ_REL);	/* like check_get(), check_set() */
 	while (check_get(&party->come) < party->wanted) {
 		if (tool_now() > end)
 			return -ETIMEDOUT;

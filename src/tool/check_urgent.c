@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Urgent jobs go before others.
+ * Tests whether urgent jobs go before others.
  *
  * DESIGN
- * On a GPU: kernels of four workers, each of which fills the device twice, keep it busy
- * for about 30 ms.  Meanwhile a worker with an empty stream, an urgent and a usual one
- * alternately, launches a small kernel.  The host's clock is good enough, because the two
- * times differ by far (0.13 ms and 5 ms on an H200).
- * On the host device, which has no priorities, the one worker of a pool is kept busy while
- * jobs queue up, the urgent job last.  The urgent job has to run first.
+ * On a GPU: four workers launch kernels of twice as many blocks as fit, which keeps the device
+ * busy for about 30 ms.  Meanwhile another worker, with an empty stream, launches a small kernel.
+ * That worker is the urgent one and a usual one in turn.  The host's clock is good enough,
+ * because the two times differ widely (0.13 ms and 5 ms on an H200).
+ * The host device has no priorities.  There, the only worker of a pool is kept busy while jobs
+ * are queued, the urgent job last.  The urgent job must run first.
  */
 #include "check.h"
 
@@ -19,12 +19,12 @@
 #include <runnel/memory.h>
 
 #define FLOODERS 4
-#define FLOOD_KERNELS 32	/* of each */
-#define FLOOD_NS 100000		/* how long a block keeps its place */
+#define FLOOD_KERNELS 32	/* of each worker */
+#define FLOOD_NS 100000		/* how long a block runs */
 #define FLOOD_THREADS 1024
-#define FLOOD_BLOCKS 4		/* for each multiprocessor: twice what it holds */
-#define ISSUE_NS 1000000	/* until all flooders have issued */
-#define HELD_UP_US 300		/* what a flood costs a usual kernel, at least */
+#define FLOOD_BLOCKS 4		/* for each multiprocessor, which can run two at once */
+#define ISSUE_NS 1000000	/* enough for all flooders to issue their kernels */
+#define HELD_UP_US 300		/* the least time of a usual kernel during the flood */
 #define GAIN 2
 
 #define QUEUED 8
@@ -79,7 +79,7 @@ static int do_probe(struct rnl_job *job)
 	return ret ? ret : rnl_launch(&tool_stamp, one, one, &args);
 }
 
-/* Return: us from the launch until the wait for the job has returned. */
+/* Returns the us from the launch until the wait for the job has returned. */
 static double sample(struct flood *flood, struct rnl_pool *pool, bool urgent)
 {
 	uint64_t end;
@@ -131,11 +131,11 @@ static void on_gpu(const struct check_machine *m, struct check *check)
 	check_figure(check, "urgent_us", urgent_us);
 	check_figure(check, "usual_us", usual_us);
 	check_says(check, urgent_us * GAIN <= usual_us ? CHECK_YES : CHECK_NO,
-		   "among kernels that fill the device, an urgent one took %.0f us, a usual one %.0f",
+		   "while kernels filled the device, an urgent one took %.0f us, a usual one %.0f",
 		   urgent_us, usual_us);
 	if (check->answer == CHECK_NO && usual_us < HELD_UP_US)
-		check_says(check, CHECK_UNKNOWN, "kernels that fill the device held no other one up "
-			   "(urgent %.0f us, usual %.0f)", urgent_us, usual_us);
+		check_says(check, CHECK_UNKNOWN, "kernels that fill the device did not delay "
+			   "others (urgent %.0f us, usual %.0f)", urgent_us, usual_us);
 	if (check->answer == CHECK_NO)
 		check_blame(check, m, FLOODERS + 2, m->gpu.greatest_priority < m->gpu.least_priority ?
 			    "another process that keeps the GPU busy" :
@@ -146,7 +146,7 @@ static void on_gpu(const struct check_machine *m, struct check *check)
 
 struct queue {
 	uint32_t runs, let_go;
-	unsigned nr_run, urgent_place;	/* among the queued jobs, from 1 */
+	unsigned nr_run, urgent_place;	/* jobs that ran; the urgent job's place, from 1 */
 	struct rnl_job first, urgent, others[QUEUED];
 };
 
@@ -192,7 +192,7 @@ static void on_host(const struct check_machine *m, struct check *check)
 	rnl_pool_destroy(pool);
 	check_figure(check, "urgent_place", queue.urgent_place);
 	check_says(check, queue.urgent_place == 1 ? CHECK_YES : CHECK_NO,
-		   "of %u queued jobs, the urgent one was taken as number %u", QUEUED + 1,
+		   "of %u queued jobs, the urgent one was number %u to run", QUEUED + 1,
 		   queue.urgent_place);
 }
 

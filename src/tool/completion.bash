@@ -4,7 +4,7 @@
 _runnel()
 {
 	local line=${COMP_LINE:0:COMP_POINT} command=${COMP_WORDS[1]-} cur name options
-	cur=${line##*[[:space:]]}	# bash itself takes a word to end at a "="
+	cur=${line##*[[:space:]]}	# not COMP_WORDS, where bash ends a word at a "="
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
 		COMPREPLY=($(compgen -W 'bench check info lint report top --help --version' -- "$cur"))

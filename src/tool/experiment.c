@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the experiments of check and bench share; experiment.h has the design. */
+/* Code that the experiments of check and bench share; experiment.h has the design. */
 #include "experiment.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include "tool.h"
 
-static uint32_t guard;		/* enum rnl_guard, of all pools */
+static uint32_t guard;		/* attribute guard of all pools: enum rnl_guard */
 
 void tool_must(int ret, const char *what)
 {

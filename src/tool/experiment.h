@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the experiments of check and bench share: pools, jobs, memory, times.
+ * Code that the experiments of check and bench share: pools, jobs, memory, times.
  *
  * DESIGN
- * A call that fails ends the program with status 2, and with a message that names @what.
+ * A call that fails ends the program with exit status 2 and a message that includes @what.
  */
 #ifndef TOOL_EXPERIMENT_H
 #define TOOL_EXPERIMENT_H
@@ -14,38 +14,38 @@
 #include <runnel.h>
 #include <runnel/stats.h>
 
-#define TOOL_WORKERS_MAX 64	/* of its pools; a pool may have RNL_WORKERS_MAX */
+#define TOOL_WORKERS_MAX 64	/* of the tool's pools; the library allows RNL_WORKERS_MAX */
 
-#define TOOL_WAIT_NS 120000000000	/* nothing here takes this long */
+#define TOOL_WAIT_NS 120000000000	/* no wait of the tool takes this long */
 
-/* If @ret is an error: prints it, and exits with status 2. */
+/* Prints the error and exits with status 2 if @ret is an error. */
 void tool_must(int ret, const char *what);
 
 /*
- * Reads RUNNEL_GUARD, which sets the guard of all pools: unset, 1 (reports) or 2 (makes jobs fail).
- * Return: 0, or the exit status after a message.
+ * Sets the guard of all pools from RUNNEL_GUARD: unset or 0, 1 (reports) or 2 (makes jobs fail).
+ * Returns 0, or the exit status after a message.
  */
 int tool_guard(void);
 
-/* A pool with that guard, which prints errors and the guard's findings. */
+/* Returns a pool with that guard, whose log prints errors and the guard's findings. */
 struct rnl_pool *tool_pool(struct rnl_pool_attr attr);
 
-/* Submit a job; wait until it is done, without an error. */
+/* Submit a job; wait for it, and exit if it failed. */
 void tool_submit(struct rnl_pool *pool, struct rnl_job *job);
 void tool_wait(struct rnl_job *job, const char *what);
 
 unsigned tool_nr_devices(struct rnl_pool *pool);
 
-/* Pinned memory, zeroed; device memory. */
+/* Return pinned memory, zeroed, and device memory, not initialised. */
 void *tool_pinned(struct rnl_pool *pool, size_t bytes);
 void *tool_device_memory(struct rnl_pool *pool, unsigned device, size_t bytes);
 
-/* The pool's counters. */
+/* Returns the pool's counters. */
 struct rnl_pool_stats tool_stats(struct rnl_pool *pool);
 
 uint64_t tool_now(void);
 
-/* Sorts numbers. */
+/* Sorts numbers, the lowest first. */
 void tool_sort(double *values, unsigned nr);
 
 #endif /* TOOL_EXPERIMENT_H */

@@ -3,8 +3,8 @@
  * Facts about this machine, from CUDA and the system.
  *
  * DESIGN
- * Only attributes are read: nothing is launched, and no stream is made.  The tool links
- * the library's archive, so this is the copy of the runtime that the pool uses.
+ * This file only reads attributes: it launches no work and creates no stream.  The tool links
+ * the library's archive, so the calls here go to the copy of the runtime that the pool uses.
  */
 #include "config.h"
 
@@ -125,7 +125,7 @@ unsigned tool_connections(const char *setting)
 {
 	const long nr = setting ? strtol(setting, NULL, 10) : 0;
 
-	if (nr < 1)	/* CUDA ignores it */
+	if (nr < 1)	/* CUDA ignores such a setting */
 		return TOOL_CONNECTIONS_DEFAULT;
 	return nr > TOOL_CONNECTIONS_MAX ? TOOL_CONNECTIONS_MAX : (unsigned)nr;
 }

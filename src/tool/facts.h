@@ -9,40 +9,40 @@
 #include <runnel.h>
 
 #define TOOL_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
-#define TOOL_CONNECTIONS_DEFAULT 8	/* what CUDA takes if the variable is not set */
-#define TOOL_CONNECTIONS_MAX 32		/* the most that CUDA takes */
+#define TOOL_CONNECTIONS_DEFAULT 8	/* CUDA's value if the variable is not set */
+#define TOOL_CONNECTIONS_MAX 32		/* the largest value that CUDA accepts */
 
 /* CUDA, independent of a device. */
 struct tool_cuda {
-	bool built;			/* into this program */
-	int toolkit, runtime, driver;	/* as 1000 * major + 10 * minor; driver 0: there is none */
+	bool built;			/* true if this program was built with CUDA */
+	int toolkit, runtime, driver;	/* 1000 * major + 10 * minor; driver 0: there is none */
 	int nr_devices;
-	char why_none[160];		/* if there are no devices: why */
+	char why_none[160];		/* the reason if there are no devices */
 };
 void tool_cuda_look(struct tool_cuda *cuda);
 
-/* One of its devices, beyond what rnl_device_describe() tells. */
+/* A GPU's attributes that rnl_device_describe() does not give. */
 struct tool_gpu {
 	int major, minor;		/* compute capability */
-	int least_priority, greatest_priority; /* of streams; equal: there are none */
+	int least_priority, greatest_priority; /* of streams; equal if there are no priorities */
 	bool concurrent_kernels, memory_pools, unified_addressing, pageable_access, ecc;
 	unsigned pci_domain, pci_bus, pci_device;
-	int numa_node;			/* the host's nearest; -1: not known */
+	int numa_node;			/* the host's nearest node, or -1 if it is not known */
 };
 
-/* Return: 0 or a cudaError_t. */
+/* Reads a GPU's attributes.  Returns 0 or a cudaError_t; -1 without CUDA. */
 int tool_gpu_look(int ordinal, struct tool_gpu *gpu);
 
-/* Whether a GPU reaches the memory of another one directly. */
+/* Returns true if a GPU can access the memory of another GPU directly. */
 bool tool_gpu_reaches(int ordinal, int other);
 
 /*
- * How many hardware queues a CUDA context of this process has, or will have.
+ * Returns how many hardware queues a CUDA context of this process has, or will have.
  * @setting: the variable's value, NULL if it is not set.
  */
 unsigned tool_connections(const char *setting);
 
-/* CPUs that this process may use. */
+/* Returns the number of CPUs that this process may use. */
 unsigned tool_cpus(void);
 
 #endif /* TOOL_FACTS_H */

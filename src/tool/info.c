@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel info: which devices are here, and which of their features runnel can use.
+ * runnel info: lists the devices of this machine, and the features that runnel can use.
  *
  * DESIGN
- * Facts, as CUDA and the library tell them.  runnel check tries whether they hold, for
- * example whether kernels do run at the same time.
+ * The command prints attributes as reported by CUDA and by the library.  It runs no test:
+ * runnel check tests, for example, whether kernels run at the same time.
  */
 #include "tool.h"
 
@@ -23,17 +23,17 @@
 #include "options.h"
 
 static const char doc[] =
-"Tells which devices are here, what they have, and what of it runnel can use.\v"
-"Nothing is tried: runnel check does that.";
+"Lists the devices of this machine, their attributes, and the features that runnel can use.\v"
+"This command tests nothing: runnel check does.";
 
 struct device {
 	struct rnl_device_info info;
-	struct tool_gpu gpu;		/* info.cuda */
+	struct tool_gpu gpu;		/* set if info.cuda is true */
 };
 
 struct machine {
 	struct tool_cuda cuda;
-	const char *setting;		/* of CUDA_DEVICE_MAX_CONNECTIONS; NULL: not set */
+	const char *setting;		/* CUDA_DEVICE_MAX_CONNECTIONS, NULL if it is not set */
 	unsigned connections;
 };
 
@@ -49,13 +49,13 @@ static const struct {
 	[QUEUES] = { "hardware_queues", "a hardware queue for each of 8 workers",
 		     "workers share queues, and wait for each other: unset " TOOL_CONNECTIONS
 		     ", or raise it" },
-	[COPIES] = { "copies_beside_kernels", "copies beside kernels", "copies wait for kernels" },
+	[COPIES] = { "copies_beside_kernels", "copies during kernels", "copies wait for kernels" },
 	[COPIES_BOTH] = { "copies_both_ways", "copies in and out at the same time",
 			  "copies in and out take turns" },
 	[PRIORITIES] = { "priorities", "urgent jobs go before others on the device",
-			 "urgent jobs are first in the queues alone" },
-	[WRITES] = { "stream_writes", "streams tell by a word in memory that they are done",
-		     "events are queried instead: later, and under the driver's lock" },
+			 "urgent jobs go first in the queues only" },
+	[WRITES] = { "stream_writes", "streams report completion by a word in memory",
+		     "events are queried instead: slower, and under the driver's lock" },
 	[POOLS] = { "memory_pools", "device memory in stream order (rnl_scratch())",
 		    "no pool can be made on this device" },
 	[ADDRESSING] = { "unified_addressing", "one address space, so copies know their direction",
@@ -104,11 +104,11 @@ static void info_print_machine(const struct machine *m)
 	else
 		printf("queues        %u; %u in a program that calls rnl_setup() or sets "
 		       TOOL_CONNECTIONS "\n", m->connections, TOOL_CONNECTIONS_MAX);
-	printf("CPUs          %ld, of which this process may use %u\n",
+	printf("CPUs          %ld; this process may use %u\n",
 	       sysconf(_SC_NPROCESSORS_ONLN), tool_cpus());
 }
 
-/* Other GPUs whose memory this one reaches without the host. */
+/* Prints the other GPUs whose memory this one accesses directly. */
 static void print_peers(const struct machine *m, int ordinal)
 {
 	unsigned nr = 0;
@@ -265,7 +265,7 @@ int tool_info(int argc, char **argv)
 	bool json = false;
 	const struct tool_usage usage = {
 		.doc = doc, .too_many = "all arguments are options", .nr_options = 1,
-		.options = { TOOL_FLAG("json", &json, "print it as JSON") },
+		.options = { TOOL_FLAG("json", &json, "print the devices as JSON") },
 	};
 	int status = tool_options(&usage, argc, argv, NULL);
 

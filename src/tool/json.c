@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON on standard output, member by member.
+ * Prints JSON on standard output, member by member.
  *
  * DESIGN
- * Open objects and arrays are a stack of closing brackets.  A value puts a comma in front
- * of itself unless it is the first.  Each value of the outermost object, and of its arrays,
- * has a line, so that people can read them.
+ * A stack holds the closing brackets of all open objects and arrays.  A comma precedes each
+ * value but the first of its object or array.  For readability each value of the outermost
+ * object, and of the arrays in it, begins a line.
  */
 #include "json.h"
 
@@ -16,7 +16,7 @@
 #include "text.h"
 
 #define DEPTH_MAX 8
-#define LINES 2		/* levels whose members have a line each */
+#define LINES 2		/* levels whose members begin a line each */
 
 static struct {
 	char closing[DEPTH_MAX];

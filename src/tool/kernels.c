@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of check and bench without nvcc: their host functions alone.
+ * The kernels of check and bench for builds without nvcc: only the host functions.
  *
  * DESIGN
- * kernels.cu defines the same for the host device and for CUDA; a build links one of
- * the two.
+ * kernels.cu defines the same symbols for the host device and for CUDA; a build links one
+ * of the two files.
  */
 #include <runnel/kernel.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of check and bench for CUDA, beside their host functions.
+ * The kernels of check and bench for CUDA, registered together with their host functions.
  *
  * DESIGN
- * Time is the device's: globaltimer, in ns, the same for all multiprocessors, though on
- * some GPUs it goes by steps of a microsecond.  A word that the host reads is written
- * behind a fence for the whole system; a word that the host sets is read past the caches.
+ * Times are those of the device's globaltimer: ns, equal on all multiprocessors, but in steps
+ * of a microsecond on some GPUs.  A word for the host is written after a system-wide fence.
+ * Words that the host sets are read by volatile loads, which bypass the caches.
  */
 #include <runnel/cuda.h>
 
@@ -98,7 +98,7 @@ RNL_KERNEL(tool_words, tool_words_host, kernel_words, struct tool_words_args);
 
 extern const bool tool_has_cuda_kernels = true;
 
-/* This unit is compiled for per-thread default streams, as a job's unit is. */
+/* This unit is compiled for per-thread default streams, like a unit with job functions. */
 int tool_stream_ids(void *stream, uint64_t *id, uint64_t *id_of_0)
 {
 	unsigned long long ids[2];

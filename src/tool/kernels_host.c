@@ -3,7 +3,7 @@
  * The kernels of check and bench for the host device.
  *
  * DESIGN
- * A kernel that waits naps, so that more kernels than CPUs can run at the same time.
+ * A kernel that waits sleeps in short intervals, so more kernels than CPUs can run at once.
  */
 #include "kernels.h"
 
@@ -22,7 +22,7 @@ static void host_nap(void)
 	nanosleep(&ts, NULL);
 }
 
-/* release and acquire: a thread that sees the word set also sees what was done before */
+/* release and acquire: a thread that sees the word set also sees the writes that precede it */
 static void host_set(uint32_t *word, uint32_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);

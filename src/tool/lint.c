@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* runnel lint: objects and libraries that use the legacy default stream. */
+/* runnel lint: finds objects and libraries that use the legacy default stream. */
 #include "tool.h"
 
 #include <fnmatch.h>
@@ -14,16 +14,16 @@
 #include "text.h"
 
 static const char doc[] =
-"Names objects and libraries that use the legacy default stream: those that import "
-"calls of the CUDA runtime by their plain names, beside those that import the ones for "
-"per-thread default streams (..._ptsz, ..._ptds).  An OBJECT is an object file, an "
-"archive, an executable or a shared object.\v"
-"Where the runtime is linked in statically, as nvcc does it when not told otherwise, an "
-"executable or library does not tell which calls it uses: look at its objects.  Calls by "
-"way of the driver's interface (cu...) or of pointers (dlsym()) are not seen either.\n"
+"Finds objects and libraries that use the legacy default stream: they import calls of the CUDA "
+"runtime by their plain names.  Also lists imports of the calls for per-thread default streams "
+"(..._ptsz, ..._ptds).  An OBJECT is an object file, an archive, an executable or a shared "
+"object.\v"
+"If the runtime is linked in statically, which is nvcc's default, the symbols of an executable "
+"or library do not show which calls it uses: check its objects.  Calls through the driver's "
+"interface (cu...) or through pointers (dlsym()) are not seen either.\n"
 "\n"
-"The exit status is 0 if there was nothing to find, 1 if there was, and 2 if a file "
-"could not be read; all others are looked at even so.";
+"The exit status is 0 if nothing was found, 1 if something was, and 2 if a file "
+"could not be read; the other files are checked nevertheless.";
 
 static const struct {
 	const char *member, *text;
@@ -40,7 +40,7 @@ struct linting {
 	const char **ignored;
 	unsigned nr_ignored;
 	unsigned nr_looked_at, nr_found, nr_per_thread;
-	bool no_form, plain;		/* such a use was found */
+	bool no_form, plain;		/* true if a use of that kind was found */
 };
 
 /* ---- one object ------------------------------------------------------------------ */
@@ -132,8 +132,8 @@ static void print_end(const struct linting *l)
 	       l->nr_found, l->nr_looked_at, l->nr_looked_at == 1 ? "" : "s", l->nr_per_thread);
 	if (l->plain)
 		puts("One call on the legacy stream joins the streams of all threads. Compile with nvcc "
-		     "--default-stream per-thread,\nor gcc -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1; or name "
-		     "a stream in each call, and --ignore the object.");
+		     "--default-stream per-thread,\nor gcc -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1; or pass "
+		     "a stream to each call, and --ignore the object.");
 	if (l->no_form)
 		puts("cudaMemcpyPeerAsync, cudaGraphicsMapResources and cudaGraphicsUnmapResources have no "
 		     "per-thread form:\npass cudaStreamPerThread, or use cudaMemcpyAsync; then --ignore the object.");
@@ -177,10 +177,10 @@ int tool_lint(int argc, char **argv)
 	const struct tool_usage usage = {
 		.doc = doc, .args = "OBJECT...", .missing = "there is no object to look at",
 		.nr_operands = UINT_MAX, .nr_options = 2, .options = {
-			{ "ignore", "PATTERN", "find nothing in files, or archive members, of such a name: "
-			  "they pass a stream of their own in each call; may be given more than once",
+			{ "ignore", "PATTERN", "find nothing in files and archive members of such a name, "
+			  "which pass a stream to each call; may be given more than once",
 			  take_pattern, &l, 0, 0 },
-			TOOL_FLAG("json", &l.json, "print it as JSON"),
+			TOOL_FLAG("json", &l.json, "print the objects as JSON"),
 		},
 	};
 	int first, status;

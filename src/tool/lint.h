@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an object's symbols tell about the default stream that it uses.
+ * Finds the default stream that an object uses, by the object's symbols.
  *
  * DESIGN
- * An object that was compiled for per-thread default streams imports the runtime's
- * calls by names with _ptsz or _ptds, any other by the plain names.  Symbols do not tell
- * whether a plain call is given a stream of its own.  They tell nothing where the runtime was
- * linked in statically, because its names are no imports then.
+ * An object that was compiled for per-thread default streams imports the runtime's calls by
+ * names with _ptsz or _ptds; any other object imports the plain names.  Symbols do not show
+ * whether a plain call passes a stream of its own.  If the runtime was linked in statically,
+ * its names are not imports, and the symbols show nothing.
  */
 #ifndef LINT_H
 #define LINT_H
@@ -16,31 +16,31 @@
 
 enum lint_use {
 	LINT_ALWAYS,		/* uses the legacy stream each time */
-	LINT_STREAM_0,		/* uses it where the call's stream is 0 */
-	LINT_NO_FORM,		/* as LINT_STREAM_0, and has no per-thread form */
+	LINT_STREAM_0,		/* uses the legacy stream if the call's stream is 0 */
+	LINT_NO_FORM,		/* like LINT_STREAM_0, but the call has no per-thread form */
 	LINT_PER_THREAD,
 	LINT_OTHER,		/* uses no stream */
 };
-#define LINT_USES LINT_OTHER	/* the uses whose names are kept */
+#define LINT_USES LINT_OTHER	/* number of uses for which names are kept */
 
-/* lint_calls.c: what the import of a name means. */
+/* Returns the use of streams that the import of a name shows; in lint_calls.c. */
 enum lint_use lint_use_of(const char *name);
 
 struct lint_names {
-	char **names;		/* sorted, each once */
+	char **names;		/* sorted, without duplicates */
 	size_t nr, room;
 };
 
 /* An object, or a member of an archive. */
 struct lint_object {
-	char *file, *member;	/* member: NULL: it is the file */
+	char *file, *member;	/* member is NULL for a file that is no archive */
 	struct lint_names uses[LINT_USES];
 };
 
 /*
- * lint_elf.c: gives each object of a file to @take, which owns it.  Prints on standard error
- * which files and members cannot be read, and why.
- * Return: false if something cannot be read.
+ * Calls @take, which owns the object, for each object of a file; in lint_elf.c.  Prints on
+ * standard error the files and members that cannot be read, and the reason.
+ * Returns false if something cannot be read.
  */
 bool lint_read(const char *path, void (*take)(struct lint_object *object, void *arg), void *arg);
 

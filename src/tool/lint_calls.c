@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The runtime's calls that have a per-thread form: cuda_runtime_api.h of CUDA 13.0 maps
- * each to its name with _ptds, or _ptsz, when per-thread default streams are asked for.
+ * The table of the runtime's calls with a per-thread form: for per-thread default streams,
+ * cuda_runtime_api.h of CUDA 13.0 maps each to its name with _ptds or _ptsz.
  *
  * DESIGN
- * Those with _ptds have no stream: without the suffix they use the legacy stream each time.
- * Those with _ptsz take one, and without it stream 0 is the legacy one.
- * tests/tree/lint-calls.sh holds this against the header of the toolkit that is installed.
+ * Calls with _ptds take no stream: without the suffix they always use the legacy stream.
+ * Calls with _ptsz take a stream: without the suffix stream 0 is the legacy stream.
+ * tests/tree/lint-calls.sh compares the table with the header of the installed toolkit.
  */
 #include "lint.h"
 
@@ -20,7 +20,7 @@ static const struct {
 	const char *name;
 	enum lint_use use;
 } calls[] = {
-	/* A <<<...>>> calls this since CUDA 13: crt/device_functions.h */
+	/* The launch by <<<...>>> calls this since CUDA 13: crt/device_functions.h */
 	{ "__cudaLaunchKernel", PTSZ },
 	{ "cudaEventRecord", PTSZ },
 	{ "cudaEventRecordWithFlags", PTSZ },
@@ -90,13 +90,13 @@ static const struct {
 	{ "cudaStreamUpdateCaptureDependencies", PTSZ },
 	{ "cudaStreamWaitEvent", PTSZ },
 	{ "cudaWaitExternalSemaphoresAsync", PTSZ },
-	/* These take a stream, and the header does not map them. */
+	/* The following calls take a stream, but the header does not map them. */
 	{ "cudaGraphicsMapResources", NONE },
 	{ "cudaGraphicsUnmapResources", NONE },
 	{ "cudaMemcpyPeerAsync", NONE },
 };
 
-#define LENGTH_MAX 200	/* no call has a longer name; symbols may share a very long one */
+#define LENGTH_MAX 200	/* no call has a longer name; many symbols may share a very long one */
 
 static bool has_suffix(const char *name)
 {

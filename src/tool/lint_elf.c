@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports of an ELF object, or of each member of an archive, by libelf.
+ * Reads the imports of an ELF object, or of each member of an archive, by libelf.
  *
  * DESIGN
- * A relocatable object imports the undefined symbols of its symbol table; an executable or
- * a shared object those of its dynamic symbol table.  A file is not trusted: offsets and
- * sizes are checked against the file's size before libelf follows them.
+ * The imports of a relocatable object are the undefined symbols of its symbol table; those of
+ * an executable or a shared object are in its dynamic symbol table.  Files are not trusted:
+ * offsets and sizes are checked against the file's size before libelf uses them.
  */
 #include "lint.h"
 #include "tool.h"
@@ -24,12 +24,12 @@
 
 struct reading {
 	const char *path;
-	const char *member;	/* NULL: the file itself */
+	const char *member;	/* NULL for the file itself */
 	void (*take)(struct lint_object *object, void *arg);
 	void *arg;
 };
 
-/* Prints why the object cannot be read.  Return: false. */
+/* Prints why the object cannot be read.  Returns false. */
 static bool trouble(const struct reading *r, const char *why)
 {
 	if (r->member)
@@ -101,16 +101,16 @@ void lint_object_free(struct lint_object *object)
 
 /* ---- symbols ------------------------------------------------------------------- */
 
-/* What matters of an object beside its imports. */
+/* Properties of an object, besides its imports. */
 struct seen_symbols {
-	bool table;		/* the table with its imports is in it */
-	unsigned tables;	/* bits: types of tables that were read */
-	bool cuda;		/* CUDA code is in it */
-	bool runtime;		/* the CUDA runtime is in it */
-	bool bytecode;		/* it is the compiler's bytecode, without symbols */
+	bool table;		/* the object has the table with its imports */
+	unsigned tables;	/* bit mask of the table types that were read */
+	bool cuda;		/* the object contains CUDA code */
+	bool runtime;		/* the object contains the CUDA runtime */
+	bool bytecode;		/* the object is compiler bytecode, without symbols */
 };
 
-/* Names need no look for their end: the last one of all has one.  Return: NULL: there are none. */
+/* Returns a string table, or NULL if its last byte is not 0: then a name could lack its end. */
 static const Elf_Data *names_of(Elf *elf, size_t section)
 {
 	Elf_Scn *scn = elf_getscn(elf, section);
@@ -158,7 +158,7 @@ static bool lies_inside(uint64_t offset, uint64_t bytes, size_t size)
 	return offset <= size && bytes <= size - offset;
 }
 
-/* Looks at each section; imports are in tables of type @table. */
+/* Reads each section; the imports are in tables of type @table. */
 static bool read_sections(const struct reading *r, Elf *elf, Elf64_Word table, size_t size,
 			  struct seen_symbols *seen, struct lint_object *object)
 {
@@ -186,7 +186,7 @@ static bool read_sections(const struct reading *r, Elf *elf, Elf64_Word table, s
 		seen->tables |= 1u << (header.sh_type == SHT_DYNSYM);
 		seen->table |= header.sh_type == table;
 		if (header.sh_size <= header.sh_entsize)
-			continue;	/* it has only the null symbol */
+			continue;	/* the table has only the null symbol */
 		if (!read_table(r, elf, section, &header, header.sh_type == table, seen, object))
 			return false;
 	}
@@ -220,8 +220,8 @@ static bool elf_look_into(const struct reading *r, Elf *elf, const GElf_Ehdr *he
 		return false;
 	if (seen.bytecode && !has_imports(object))
 		return trouble(r, "it holds a compiler's bytecode (-flto): compile it with "
-				  "-ffat-lto-objects, or look at what it was linked to");
-	/* A table of the static runtime has all its names, used or not. */
+				  "-ffat-lto-objects, or check the program that it is linked into");
+	/* The static runtime defines all of its names, whether they are used or not. */
 	if (!relocatable && !has_imports(object) && (seen.runtime || seen.cuda))
 		return trouble(r, "the CUDA runtime is linked in statically, and which of its calls are "
 				  "used cannot be seen: look at the objects that it was linked from");
@@ -248,18 +248,18 @@ static bool read_elf(const struct reading *r, Elf *elf, size_t size)
 	return true;
 }
 
-/* Whether it is a table of the archive, not a member. */
+/* Returns true if the name is that of a table of the archive, not of a member. */
 static bool is_table(const char *name)
 {
 	return !strcmp(name, "/") || !strcmp(name, "//") || !strcmp(name, "/SYM64/");
 }
 
-/* Whether all members and tables lie inside of the file: libelf would shorten the last one. */
+/* Returns true if all members and tables lie inside the file; libelf would shorten the last. */
 static bool is_whole(const char *raw, size_t size)
 {
 	size_t at = SARMAG;
 
-	/* The padding byte behind the last member may be missing. */
+	/* The padding byte after the last member may be missing. */
 	while (at < size) {
 		struct ar_hdr header;
 		char digits[sizeof(header.ar_size) + 1] = "";
@@ -316,7 +316,7 @@ static bool read_mapped(const struct reading *r, int fd, char *raw, size_t size)
 	Elf *elf;
 
 	if (size >= strlen(thin) && !memcmp(raw, thin, strlen(thin)))
-		return trouble(r, "a thin archive: its members are files of their own, look at them");
+		return trouble(r, "a thin archive: its members are separate files, check those");
 	elf = elf_memory(raw, size);
 	if (!elf)
 		return trouble(r, elf_errmsg(-1));
@@ -336,7 +336,7 @@ static bool read_mapped(const struct reading *r, int fd, char *raw, size_t size)
 
 static bool read_open(const struct reading *r, int fd, size_t size)
 {
-	/* Private: libelf may put what it reads into the machine's order. */
+	/* Private: libelf may convert data in place to the machine's byte order. */
 	char *raw = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	bool good;
 
@@ -352,7 +352,7 @@ bool lint_read(const char *path, void (*take)(struct lint_object *object, void *
 	const struct reading r = { .path = path, .take = take, .arg = arg };
 	struct stat st;
 	bool good;
-	/* Opening a pipe must not wait. */
+	/* Opening a pipe must not block. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
@@ -383,6 +383,6 @@ bool lint_read(const char *path, void (*take)(struct lint_object *object, void *
 
 void lint_object_free(struct lint_object *object)
 {
-	(void)object;	/* there is none */
+	(void)object;	/* never called */
 }
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Options of a command: one table each, read by argp.
+ * Reads the options of a command by argp, from the command's table.
  *
  * DESIGN
- * argp prints the help, getopt prints what is wrong with an option, and this file prints
- * other messages.  argp must not exit, because main() checks standard output at the end.
+ * argp prints the help, getopt prints messages about unknown options and missing arguments, and
+ * this file prints the others.  argp must not exit: main() checks standard output at the end.
  */
 #include "options.h"
 
@@ -19,7 +19,7 @@
 #include "kernels.h"
 #include "tool.h"
 
-#define KEY 256		/* of the first option: no letter */
+#define KEY 256		/* argp's key of the first option; letters would be short options */
 
 int tool_take_flag(const struct tool_option *option, const char *arg)
 {
@@ -52,7 +52,7 @@ int tool_take_text(const struct tool_option *option, const char *arg)
 int tool_take_file(const struct tool_option *option, const char *arg)
 {
 	if (!*arg)
-		return tool_misused("--%s has no name of a file", option->name);
+		return tool_misused("--%s needs the name of a file", option->name);
 	return tool_take_text(option, arg);
 }
 
@@ -60,7 +60,7 @@ int tool_take_file(const struct tool_option *option, const char *arg)
 
 struct options_reading {
 	const struct tool_usage *usage;
-	int status;		/* TOOL_GO_ON: there was no message but getopt's */
+	int status;		/* TOOL_GO_ON if only getopt may have printed a message */
 };
 
 static error_t read_option(int key, char *arg, struct argp_state *state)
@@ -70,7 +70,7 @@ static error_t read_option(int key, char *arg, struct argp_state *state)
 	int ret;
 
 	if (key == ARGP_KEY_INIT)
-		state->err_stream = NULL;	/* argp's advice names --usage, which is no option */
+		state->err_stream = NULL;	/* argp's hint names --usage, which is no option */
 	if (i > reading->usage->nr_options)
 		return ARGP_ERR_UNKNOWN;
 	if (i == reading->usage->nr_options) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Options of a command: one table each, read by argp. */
+/* Options of a command: one table for each command, read by argp. */
 #ifndef TOOL_OPTIONS_H
 #define TOOL_OPTIONS_H
 
@@ -9,14 +9,14 @@
 #include <runnel/device.h>
 
 struct tool_option {
-	const char *name, *arg, *doc;	/* as in a struct argp_option; arg NULL: takes none */
-	/* Takes the argument.  Return: 0, or the exit status after a message. */
+	const char *name, *arg, *doc;	/* like those of argp_option; arg is NULL for a flag */
+	/* Stores the argument.  Returns 0, or the exit status after a message. */
 	int (*take)(const struct tool_option *option, const char *arg);
 	void *to;
 	unsigned min, max;
 };
 
-/* @to: a bool; an unsigned, from @min to @max; a const char *; a const char * that is not "". */
+/* @to points to a bool, an unsigned from @min to @max, a const char *, or one that is not "". */
 #define TOOL_FLAG(name, to, doc) { name, NULL, doc, tool_take_flag, to, 0, 0 }
 #define TOOL_NUMBER(name, to, min, max, doc) { name, "N", doc, tool_take_number, to, min, max }
 #define TOOL_TEXT(name, arg, to, doc) { name, arg, doc, tool_take_text, to, 0, 0 }
@@ -27,10 +27,10 @@ int tool_take_text(const struct tool_option *option, const char *arg);
 int tool_take_file(const struct tool_option *option, const char *arg);
 
 struct tool_usage {
-	const char *doc;		/* argp's: before the options, \v, behind the options */
-	const char *args;		/* what operands are called; NULL: there are none */
-	const char *missing;		/* the message if there is no operand */
-	const char *too_many;		/* the message if there are more than nr_operands */
+	const char *doc;		/* argp's: text before the options, \v, text after them */
+	const char *args;		/* the operands' name in the help; NULL: no operands */
+	const char *missing;		/* message if no operand is given */
+	const char *too_many;		/* message if more than nr_operands are given */
 	unsigned nr_operands;
 	unsigned nr_options;		/* up to 8 */
 	struct tool_option options[8];
@@ -39,16 +39,16 @@ struct tool_usage {
 #define TOOL_GO_ON (-1)
 
 /*
- * Reads the command line; operands are from argv[*first] on.
- * Return: TOOL_GO_ON, or the exit status after the help or a message.
+ * Reads the command line; the operands begin at argv[*first].
+ * Returns TOOL_GO_ON, or the exit status after the help or a message.
  */
 int tool_options(const struct tool_usage *usage, int argc, char **argv, int *first);
 
 #define TOOL_DEVICES "auto (a GPU if there is one; the default), cuda, cuda:N, cuda:N,N,..., cuda:all, host, host:N"
 
 /*
- * Prepares the process for pools: their guard, rnl_setup(), and @device, which has to answer.
- * Return: 0, or the exit status after a message: also if there are no kernels for the device.
+ * Prepares the process for pools: reads the guard, calls rnl_setup(), and describes @device.
+ * Returns 0, or the exit status after a message; no kernels for the device is an error, too.
  */
 int tool_begin(const char *device, struct rnl_device_info *info);
 

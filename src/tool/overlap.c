@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was on a device at the same time; overlap.h has the design. */
+/* Computes which work was on a device at the same time; overlap.h has the design. */
 #include "config.h"
 
 #include <errno.h>
@@ -22,19 +22,19 @@ struct edge {
 };
 
 struct overlap_work {
-	/* What goes on between two edges. */
+	/* The spans and jobs that are on the device between two edges. */
 	unsigned spans[NR_KINDS], jobs[RNL_WORKERS_MAX];
 	unsigned nr_busy;
-	uint64_t busy[WORDS];	/* bits: workers that have jobs */
+	uint64_t busy[WORDS];	/* bit mask of the workers that have jobs */
 
 	uint64_t begin[RNL_WORKERS_MAX], end[RNL_WORKERS_MAX]; /* of each worker's jobs */
-	uint64_t together[OVERLAP_PAIRS]; /* bits: workers that had jobs at the same time as that one */
+	uint64_t together[OVERLAP_PAIRS]; /* [i]: bit mask of workers with jobs concurrent to i's */
 	struct edge edges[];
 };
 
 /* ---- edges --------------------------------------------------------------- */
 
-/* At one time ends come before begins: spans that only touch do not overlap. */
+/* Sorts edges by time.  At equal times ends precede begins, so spans that touch do not overlap. */
 static int by_time(const void *a, const void *b)
 {
 	const struct edge *x = a, *y = b;
@@ -60,7 +60,7 @@ static void add_job(struct overlap_work *work, const struct overlap_span *span,
 	o->sum_ns += span->end_ns - span->begin_ns;
 }
 
-/* Makes the edges of all spans that are not empty.  Returns how many edges there are. */
+/* Makes the edges of all spans that are not empty.  Returns the number of edges. */
 static size_t make_edges(struct overlap_work *work, const struct overlap_span *spans,
 			 size_t nr, struct overlap_figures *o)
 {
@@ -158,8 +158,8 @@ static void add_pieces(struct overlap_work *work, size_t nr, struct overlap_figu
 /* ---- pairs of workers ---------------------------------------------------- */
 
 /*
- * Whether two workers had jobs on the device during the same stretch of time, several each,
- * and never at once.  A worker that ended before the other began says nothing.
+ * Returns true if two workers never had jobs on the device at once, although the periods from
+ * their first to their last jobs overlap, and each had several jobs.
  */
 static bool apart(const struct overlap_work *work, const struct overlap_figures *o, unsigned i,
 		  unsigned j)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a command is; progress.h has the design. */
+/* Prints a command's progress; progress.h describes it. */
 #include "progress.h"
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ static struct {
 	unsigned done, total;
 	uint64_t begin;
 } now;
-static atomic_bool shown;		/* a worker may have a message, and clear it */
+static atomic_bool shown;		/* atomic: a worker that prints a message clears the line */
 
 void tool_progress_begin(unsigned total)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a command is, as a line on the terminal of standard error; elsewhere there is none. */
+/* Prints a command's progress as a line on standard error, if that is a terminal. */
 #ifndef TOOL_PROGRESS_H
 #define TOOL_PROGRESS_H
 
-/* Of @total steps one more is done; behind the last one the line goes. */
+/* Begin a task of @total steps; count a step as done.  The last step removes the line. */
 void tool_progress_begin(unsigned total);
 void tool_progress_step(void);
 
-/* Before other text is written. */
+/* Removes the line.  Called before other text is written. */
 void tool_progress_clear(void);
 
 #endif /* TOOL_PROGRESS_H */

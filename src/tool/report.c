@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel report: tells from a trace what overlapped.
+ * runnel report: reports from a trace which work overlapped on the device.
  *
  * DESIGN
- * The figures are overlap_find()'s.  Text is for people,
- * JSON tells programs what the text tells, and the picture shows it.
+ * overlap_find() computes the figures.  They are printed as text for people or as JSON for
+ * programs; the picture shows the timeline.
  */
 #include "report.h"
 
@@ -19,9 +19,9 @@
 #include "tool.h"
 
 static const char doc[] =
-"Tells from a trace what ran at the same time, what did not, and likely causes.\v"
-"A trace is written by a program that uses runnel: rnl_trace_start().  Those of other "
-"programs are not read.";
+"Reports from a trace what ran at the same time, what did not, and the likely causes.\v"
+"A program that uses runnel writes a trace by rnl_trace_start().  Traces of other "
+"programs cannot be read.";
 
 const char *report_time(char text[32], uint64_t ns)
 {
@@ -43,10 +43,10 @@ static double percent(uint64_t part, uint64_t of)
 	return of ? 100.0 * (double)part / (double)of : 0;
 }
 
-/* What a figure is when jobs were not timed. */
+/* The kind of a figure: exact, a lower bound, or a lower and an upper bound. */
 enum known { ALL, LEAST, BOTH };
 
-/* A time, as a part of what has elapsed; @most: of BOTH. */
+/* Prints a time in ns, and as a percentage of @elapsed.  @most: the upper bound for BOTH. */
 static void report_print_times(enum known known, uint64_t least, uint64_t most, uint64_t elapsed)
 {
 	char time[32];
@@ -64,7 +64,7 @@ static void print_line(const char *what, enum known known, uint64_t least, uint6
 	report_print_times(known, least, most, elapsed);
 }
 
-/* How long this number of jobs, or more, were on the device at once. */
+/* Returns how long at least @nr jobs were on the device at once. */
 static uint64_t at_once(const struct overlap_figures *o, int nr)
 {
 	uint64_t ns = 0;
@@ -74,7 +74,7 @@ static uint64_t at_once(const struct overlap_figures *o, int nr)
 	return ns;
 }
 
-/* Bounds are those of a number of jobs or more: of just this number nothing is certain. */
+/* Prints bounds for "i or more" jobs: for exactly i jobs there are no bounds. */
 static void print_depth(const struct report *r)
 {
 	const bool bounded = report_is_bounded(r);
@@ -134,7 +134,7 @@ static void print_workers(const struct report *r)
 	}
 }
 
-/* A device's figures: what others did at the same time does not overlap its own work. */
+/* Prints each device's figures, in which work of different devices does not overlap. */
 static void print_devices(const struct report *r)
 {
 	const bool bounded = report_is_bounded(r);
@@ -156,7 +156,7 @@ static void print_devices(const struct report *r)
 	}
 }
 
-/* Gaps that are certain. */
+/* Prints the longest gaps in which certainly no job was on the device. */
 static void print_gaps(const struct overlap_figures *most)
 {
 	char length[32], at[32];
@@ -175,11 +175,11 @@ const char *report_sampling(const struct report *r, char text[300])
 	*text = '\0';
 	if (r->overlap.nr_jobs < r->nr_flights)
 		snprintf(text, 300, "%" PRIu64 " of %" PRIu64 " jobs were timed on the device%s: "
-			 "figures go from what these did to what the others may have done as well. "
+			 "the other jobs' work is unknown, so figures are lower and upper bounds. "
 			 "RNL_TRACE_EVERY times all, at some cost", r->overlap.nr_jobs, r->nr_flights,
 			 r->timing == 2 ? ", since it was not asked for (RNL_TRACE_HOST)" : "");
 	else if (report_is_bounded(r))
-		snprintf(text, 300, "Jobs are missing: figures are the least that was");
+		snprintf(text, 300, "Jobs are missing: the figures are lower bounds");
 	return text;
 }
 
@@ -237,7 +237,7 @@ static int report_make(const char *path, const struct wishes *wishes)
 	return status;
 }
 
-/* A picture written over its own trace would destroy the trace. */
+/* Returns true if both are one file: a picture written over its own trace would destroy it. */
 static bool is_same_file(const char *path, const char *other)
 {
 	struct stat a, b;
@@ -252,9 +252,9 @@ int tool_report(int argc, char **argv)
 	const struct tool_usage usage = {
 		.doc = doc, .args = "TRACE", .missing = "there is no trace to look at",
 		.too_many = "one trace at a time", .nr_operands = 1, .nr_options = 3, .options = {
-			TOOL_FLAG("json", &wishes.json, "print it as JSON"),
+			TOOL_FLAG("json", &wishes.json, "print the report as JSON"),
 			TOOL_FILE("html", &wishes.html, "write a timeline, too, as a page that needs no network"),
-			TOOL_FILE("svg", &wishes.svg, "write it as a picture"),
+			TOOL_FILE("svg", &wishes.svg, "write the timeline, too, as a picture"),
 		},
 	};
 	int first, status = tool_options(&usage, argc, argv, &first);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel report: what jobs without device times may have had on the device.
+ * runnel report: bounds of the device work of jobs without device times.
  *
  * DESIGN
- * Of each job in flight the trace knows when its function was called, and when the worker saw the
- * job passed: its work on the device lies between.  A job that was not timed may have been on the
- * device for all of that time, its window, or for none of it.  So the timed jobs give the least,
- * and they and the windows together the most.  Where records are missing, the most is all of the
- * elapsed time.
+ * For each job with device work the trace has the time of its function's call, and the time when
+ * the worker saw the work completed.  The device work lies in the window between these times.  A
+ * job that was not timed may have been on the device for all of its window, or for nearly none of
+ * it.  The timed jobs alone give the lower bounds; the timed jobs and the windows give the upper
+ * bounds.  If records are missing, the upper bounds are the elapsed time.
  */
 #include "report.h"
 
@@ -19,7 +19,7 @@
 
 #include "tool.h"
 
-/* By job; its call first, then its device times, then its flight. */
+/* Sorts spans by job, and those of one job: call, device times, flight. */
 static int bounds_by_job(const void *a, const void *b)
 {
 	static const int ranks[REPORT_NR_KINDS] = { [REPORT_JOB] = 1, [REPORT_MAYBE] = 2 };
@@ -31,7 +31,7 @@ static int bounds_by_job(const void *a, const void *b)
 	return ranks[x->kind] - ranks[y->kind];
 }
 
-/* Makes flights windows: a window begins with its job's call, and that of a timed job is empty. */
+/* Turns flights into windows: a window begins at the job's call; a timed job's is empty. */
 static void make_windows(struct report_span **spans, size_t nr)
 {
 	const struct report_span *call = NULL;
@@ -79,8 +79,8 @@ static bool find_windows(struct report *r)
 }
 
 /*
- * Computes the figures of the spans on a device, or on all of them: -1; @most: windows count as
- * jobs.
+ * Computes the figures of the spans on @device, or on all devices for -1.  With @most, windows
+ * count as jobs.
  */
 static int bounds_find(const struct report *r, int device, bool most,
 		       struct overlap_span *spans, struct overlap_figures *overlap)
@@ -93,7 +93,7 @@ static int bounds_find(const struct report *r, int device, bool most,
 
 		if (device >= 0 && r->device_of[s->of % RNL_WORKERS_MAX] != device)
 			continue;
-		/* The kinds of the device have the numbers of enum overlap_kind. */
+		/* Kinds of device spans have the values of enum overlap_kind. */
 		if (s->kind <= REPORT_OUT || (most && window))
 			spans[nr++] = (struct overlap_span){
 				s->begin, s->end, s->of, window ? REPORT_JOB : s->kind,
@@ -102,7 +102,7 @@ static int bounds_find(const struct report *r, int device, bool most,
 	return overlap_find(spans, nr, overlap);
 }
 
-/* Gives both bounds one elapsed time, that of the most. */
+/* Sets the elapsed time of both bounds to the upper one's; @missing: records are missing. */
 static void level(struct overlap_figures *least, struct overlap_figures *most, bool missing)
 {
 	least->at_once_ns[0] += most->elapsed_ns - least->elapsed_ns;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel report: why there was no more overlap.
+ * runnel report: likely causes of missing overlap.
  *
  * DESIGN
- * A cause is named only if its sign is in the trace.  So each cause is likely, and there
- * may be others.  A cause says what to do.
+ * A cause is named only if the trace has evidence of it.  So each named cause is likely, but
+ * there may be others.  The text of a cause includes the remedy.
  */
 #include "report.h"
 
@@ -17,10 +17,10 @@
 #include "experiment.h"
 #include "text.h"
 
-#define WAITS_MIN_NS 50000u	/* a function that waits for the device takes longer */
+#define WAITS_MIN_NS 50000u	/* jobs with less device work do not show a wait */
 #define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
-#define LOADS_TIMES 5
-#define STARVED 4		/* a worker with a quarter of its share of jobs and time is starved */
+#define LOADS_TIMES 5		/* the least ratio of a call with a load to the median call */
+#define STARVED 4		/* a worker with 1/4 of its share of jobs and time starves */
 #define MB 1000000.0
 
 __attribute__((format(printf, 2, 3)))
@@ -69,11 +69,11 @@ static void look_at_staging(struct report *r)
 		jobs += is_call(&r->spans[i]) && r->spans[i].staged;
 	}
 	if (bytes)
-		add(r, "%" PRIu64 " jobs copied %.1f MB from or to pageable memory, through a CPU: "
-		    "take pinned memory, of rnl_memory_get()", jobs, (double)bytes / MB);
+		add(r, "%" PRIu64 " jobs copied %.1f MB from or to pageable memory, by a CPU: "
+		    "use pinned memory, from rnl_memory_get()", jobs, (double)bytes / MB);
 }
 
-/* By job; a job's function comes before its device work. */
+/* Sorts spans by job; the call precedes the device work. */
 static int by_id(const void *a, const void *b)
 {
 	const struct report_span *x = *(struct report_span *const *)a;
@@ -84,7 +84,7 @@ static int by_id(const void *a, const void *b)
 	return (is_call(y) - is_call(x));
 }
 
-/* Functions that return only when the device has done their work. */
+/* Finds functions that return only when the device has done their work. */
 static void look_at_waits(struct report *r)
 {
 	const struct report_span **spans = malloc((r->nr + 1) * sizeof(*spans));
@@ -115,11 +115,11 @@ static void look_at_waits(struct report *r)
 	if (nr && nr * 2 >= nr_both)
 		add(r, "%" PRIu64 " functions, such as %s, returned only when the device was done, and "
 		    "took %.1f ms for that: a wait in them (cudaStreamSynchronize, cudaMalloc, "
-		    "cudaMemcpy), or cudaMemcpyAsync with pageable memory, holds their worker",
+		    "cudaMemcpy), or cudaMemcpyAsync with pageable memory, blocks their worker",
 		    nr, r->names[name].text, (double)ns / 1e6);
 }
 
-/* Compares the first call of a function with its median call. */
+/* Compares the first call of a function with the median call. */
 static void look_at_first(struct report *r, unsigned name, double *values)
 {
 	const struct report_span *first = NULL;
@@ -141,9 +141,9 @@ static void look_at_first(struct report *r, unsigned name, double *values)
 	median = values[nr / 2];
 	took = (double)(first->end - first->begin);
 	if (took > LOADS_MIN_NS && took > LOADS_TIMES * median)
-		add(r, "the first call of %s took %.2f ms, others %.3f ms: CUDA loads a kernel when "
-		    "it is launched first, and holds up other threads' launches meanwhile: launch "
-		    "each once at the start, or set CUDA_MODULE_LOADING=EAGER", r->names[name].text,
+		add(r, "the first call of %s took %.2f ms, others %.3f ms: CUDA loads a kernel at "
+		    "its first launch, and blocks other threads' launches meanwhile: launch each "
+		    "kernel once at the start, or set CUDA_MODULE_LOADING=EAGER", r->names[name].text,
 		    took / 1e6, median / 1e6);
 }
 
@@ -156,7 +156,7 @@ static void look_at_loading(struct report *r)
 	free(values);
 }
 
-/* Few jobs alone are no sign: one may take as long as many of the others'. */
+/* Finds starved workers: few jobs and little time.  One long job may be a fair share. */
 static void look_at_shares(struct report *r)
 {
 	uint64_t jobs[RNL_WORKERS_MAX] = { 0 };
@@ -177,15 +177,15 @@ static void look_at_shares(struct report *r)
 		    jobs[i] * STARVED * (uint64_t)nr < r->nr_calls &&
 		    ns[i] * STARVED * nr < all_ns)
 			add(r, "%s starved: it had %" PRIu64 " of %" PRIu64 " jobs, %d workers share "
-			    "them: keys or a barrier may lead them elsewhere, or there are more "
-			    "workers than the jobs keep busy", r->worker_names[i].text, jobs[i],
+			    "them: keys or a barrier may send jobs to other workers, or the jobs "
+			    "keep fewer workers busy", r->worker_names[i].text, jobs[i],
 			    r->nr_calls, nr);
 	}
 }
 
 /* ---- gaps ---------------------------------------------------------------- */
 
-/* What the host did while the device had nothing to do. */
+/* Reports the host's work during a gap on the device. */
 static void look_at_gap(struct report *r, const struct overlap_gap *gap)
 {
 	const uint64_t ns = gap->end_ns - gap->begin_ns, middle = gap->begin_ns + ns / 2;
@@ -208,14 +208,14 @@ static void look_at_gap(struct report *r, const struct overlap_gap *gap)
 		    nr_queued ? "; jobs were queued behind it" : "");
 	else if (nr_queued)
 		add(r, "the gap of %.3f ms at %.3f ms: %" PRIu64 " jobs were queued, and no worker "
-		    "took one: they came after a barrier or a key, or the machine had no CPU for "
+		    "took one: they waited for a barrier or a key, or the machine had no CPU for "
 		    "the workers", (double)ns / 1e6, (double)gap->begin_ns / 1e6, nr_queued);
 	else
 		add(r, "the gap of %.3f ms at %.3f ms: no job was there: the threads that submit did "
 		    "something else, or waited", (double)ns / 1e6, (double)gap->begin_ns / 1e6);
 }
 
-/* Gaps are certain: no job may have been there.  Those of more than a fiftieth of the time matter. */
+/* Reports gaps longer than 1/50 of the elapsed time.  Certainly no job was on the device then. */
 static void look_at_gaps(struct report *r)
 {
 	const uint64_t elapsed = r->most.elapsed_ns;
@@ -254,11 +254,11 @@ static void look_at_pairs(struct report *r)
 	if (nr == of && !others)
 		add(r, "no two workers ever had jobs on the device at once: %s", r->nr_causes ?
 		    "see above" : r->overlap.at_once_ns[0] > r->overlap.busy_ns ?
-		    "there was little for them to do: submit more before you wait" :
-		    "does something use the legacy default stream? runnel lint and the guard tell");
+		    "they had little to do: submit more before you wait" :
+		    "does something use the legacy default stream? see runnel lint and the guard");
 	else
 		add(r, "%u of %u pairs of %sworkers never had jobs on the device at once, such as %s and "
-		    "%s: they may share a hardware queue, or had too few jobs to meet", nr, of,
+		    "%s: they may share a hardware queue, or had too few jobs to overlap", nr, of,
 		    others ? "the first 64 " : "", r->worker_names[first].text, r->worker_names[second].text);
 }
 
@@ -267,11 +267,11 @@ static void look_at_pairs(struct report *r)
 static void look_at_trace(struct report *r)
 {
 	if (!r->whole)
-		add(r, "the trace was not ended by rnl_trace_stop(), or its disk was full: it tells of "
-		    "its beginning");
+		add(r, "the trace was not ended by rnl_trace_stop(), or its disk was full: it has "
+		    "only the first part of the run");
 	if (r->dropped || r->too_much)
 		add(r, "%" PRId64 " records were dropped, since a buffer was full, and %" PRId64
-		    " jobs, since the file was: what they did is not known (attributes "
+		    " jobs, since the file was full: their work is not in the figures (attributes "
 		    "buffer_bytes and file_max)", r->dropped, r->too_much);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* runnel report: figures for programs.  Times are in nanoseconds. */
+/* runnel report: the figures as JSON, for programs.  Times are in nanoseconds. */
 #include <runnel/trace.h>
 
 #include "report.h"
@@ -32,7 +32,7 @@ static void report_json_put_depth(const char *name, const struct overlap_figures
 	tool_json_close();
 }
 
-/* "most": with all that jobs which were not timed may have done. */
+/* @most: the upper bounds, with the windows of jobs that were not timed. */
 static void put_overlap(const struct overlap_figures *o, const struct overlap_figures *most)
 {
 	const uint64_t busy = o->busy_ns;

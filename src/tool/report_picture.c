@@ -3,9 +3,9 @@
  * runnel report: the timeline, as SVG, alone or in a page.
  *
  * DESIGN
- * One file, without a script, and without anything from elsewhere: the browser shows titles
- * when the mouse is over a shape.  The picture is drawn more and more coarsely until it is
- * small enough.
+ * The output is one file without scripts and without references to other files.  The browser
+ * shows a shape's title when the mouse is over the shape.  The picture is drawn again, more
+ * coarsely each time, until the file is small enough.
  */
 #include "report.h"
 
@@ -107,7 +107,7 @@ static void put_legend(FILE *to)
 	}
 }
 
-/* Return: the least of 1, 2, 5, 10, ... that makes at most ten steps. */
+/* Returns the least of 1, 2, 5, 10, ... that divides @span into at most ten steps. */
 static double picture_step_of(double span)
 {
 	double step = 1;
@@ -240,7 +240,7 @@ static void put_page(FILE *to, const struct report *r, double least)
 	fputs("</body></html>\n", to);
 }
 
-/* Return: the picture, as coarse as needed; NULL: out of memory. */
+/* Returns the picture, as coarse as needed, or NULL if out of memory. */
 static char *draw(const struct report *r, bool page, size_t *bytes)
 {
 	char *text = NULL;

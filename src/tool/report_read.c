@@ -4,8 +4,8 @@
  *
  * DESIGN
  * A trace may have hundreds of megabytes, so it is read event by event, not as one value.
- * jansson reads each event; this file reads the bracket and the commas between them.
- * Nothing in a trace is trusted.
+ * jansson parses each event; this file parses the brackets and commas around the events.
+ * All content of a trace is checked.
  */
 #include "config.h"
 
@@ -29,9 +29,9 @@
 
 struct reader {
 	struct report *r;
-	uint64_t event;		/* its number, from 1 */
+	uint64_t event;		/* number of the current event, from 1 */
 	int64_t host_tid[RNL_WORKERS_MAX];
-	bool begun;		/* the header was read */
+	bool begun;		/* true once the header was read */
 };
 
 __attribute__((format(printf, 2, 3)))
@@ -72,7 +72,7 @@ static int get_integer(struct reader *in, const json_t *of, const char *name, in
 	return 0;
 }
 
-/* Microseconds, as nanoseconds. */
+/* Gets a member in microseconds, and converts it to nanoseconds. */
 static int get_time(struct reader *in, const json_t *of, const char *name, uint64_t *ns)
 {
 	const json_t *value = json_object_get(of, name);
@@ -89,7 +89,7 @@ static int get_time(struct reader *in, const json_t *of, const char *name, uint6
 	return 0;
 }
 
-/* An optional member; @otherwise: its value if it is missing. */
+/* Returns an optional member, or @otherwise if it is missing. */
 static int64_t integer_or(const json_t *of, const char *name, int64_t otherwise)
 {
 	const json_t *value = json_object_get(of, name);
@@ -136,7 +136,7 @@ static void read_end(struct report *r, const json_t *args)
 	r->arrows_lost = integer_or(args, "arrows_lost", 0);
 }
 
-/* Return: the thread's number in the report, or -1. */
+/* Returns the thread's index in the report, or -1 if there are too many threads. */
 static int thread_of(struct report *r, int64_t tid)
 {
 	for (unsigned i = 0; i < r->nr_threads; i++) {
@@ -168,7 +168,7 @@ static void note_worker(struct report *r, unsigned worker)
 	r->has_worker[worker] = true;
 }
 
-/* The track of a worker's stream: "NAME device cuda:1". */
+/* Reads the name of a worker's device track: "NAME device cuda:1". */
 static int read_stream_name(struct reader *in, unsigned worker, const char *name)
 {
 	static const char word[] = " device";
@@ -193,7 +193,7 @@ static int read_stream_name(struct reader *in, unsigned worker, const char *name
 	return 0;
 }
 
-/* A worker's thread is the one whose name comes right before its device's. */
+/* Reads a track's name.  A worker is shown by the name of its stream's track. */
 static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
 {
 	struct report *r = in->r;
@@ -210,7 +210,7 @@ static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
 	return 0;
 }
 
-/* The sort index tells whose worker's thread it is: see trace/json.c. */
+/* Finds the worker of a thread, by its sort index: see trace/json.c. */
 static int read_order(struct reader *in, int64_t tid, const json_t *args)
 {
 	struct report *r = in->r;
@@ -221,7 +221,7 @@ static int read_order(struct reader *in, int64_t tid, const json_t *args)
 	if (tid >= DEVICE_TID || order < 1000 || order >= 1000 + 2 * RNL_WORKERS_MAX)
 		return 0;
 	in->host_tid[(order - 1000) / 2] = tid;
-	/* Its name came before, and it was taken for another thread. */
+	/* The name precedes the sort index, so the worker was counted as another thread. */
 	if (r->nr_threads && r->threads[r->nr_threads - 1] == tid)
 		r->nr_threads--;
 	return 0;
@@ -307,7 +307,7 @@ static int read_args(struct reader *in, const json_t *args, struct report_span *
 	return json_object_get(args, "queued") ? get_time(in, args, "queued", &s->queued) : 0;
 }
 
-/* Return: a worker or a thread; -1 a thread too many, which is left out; -2 after a message. */
+/* Returns a worker or a thread, -1 for a thread that is left out, or -2 after a message. */
 static int owner(struct reader *in, const char *category, bool device, bool thread, int64_t tid)
 {
 	int worker = report_worker_of(in, tid);
@@ -335,7 +335,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i].category, category))
 		i++;
 	if (i == sizeof(kinds) / sizeof(kinds[0]))
-		return 0;	/* of a newer library */
+		return 0;	/* from a newer library */
 	if (get_time(in, event, "ts", &s.begin) || get_time(in, event, "dur", &duration))
 		return TOOL_TROUBLE;
 	s.kind = kinds[i].kind;
@@ -353,7 +353,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	return add_span(in->r, &s);
 }
 
-/* The end of a flight comes right behind its begin. */
+/* Reads the begin or the end of a flight; the end directly follows the begin. */
 static int read_flight(struct reader *in, const json_t *event, bool begins, int64_t tid)
 {
 	struct report_span *last = in->r->nr ? &in->r->spans[in->r->nr - 1] : NULL;
@@ -363,7 +363,7 @@ static int read_flight(struct reader *in, const json_t *event, bool begins, int6
 	int of;
 
 	if (!category || strcmp(category, "inflight"))
-		return 0;	/* held jobs */
+		return 0;	/* a held job */
 	of = owner(in, category, false, false, tid);
 	if (of < 0 || get_integer(in, event, "id", 1, &id) || get_time(in, event, "ts", &s.begin))
 		return TOOL_TROUBLE;
@@ -379,7 +379,7 @@ static int read_flight(struct reader *in, const json_t *event, bool begins, int6
 	return add_span(in->r, &s);
 }
 
-/* The guard's findings are shown, each once. */
+/* Stores a finding of the guard, unless an equal one is stored already. */
 static void read_instant(struct report *r, const json_t *event, const char *name)
 {
 	const char *category = json_string_value(json_object_get(event, "cat"));
@@ -443,7 +443,7 @@ static int read_events(struct reader *in, FILE *file)
 
 	if (c == EOF)
 		return tool_trouble("%s: %s", in->r->path, ferror(file) ? strerror(errno) :
-				    "is empty: a trace was to be there");
+				    "is empty, not a trace");
 	if (c == '{')
 		return tool_trouble("%s: is no trace that runnel wrote: those are an array of "
 				    "events, and those of other programs are not read", in->r->path);
@@ -468,7 +468,7 @@ static int read_events(struct reader *in, FILE *file)
 	if (c == EOF)
 		return cut_off(in);
 	if (c != ']' || next_char(file) != EOF)
-		return tool_trouble("%s: after event %" PRIu64 " comes what is no JSON",
+		return tool_trouble("%s: event %" PRIu64 " is followed by text that is not JSON",
 				    in->r->path, in->event);
 	return 0;
 }
@@ -490,7 +490,7 @@ static FILE *open_trace(const char *path)
 	return file;
 }
 
-/* The times from the first begin to the last end of all that the trace tells. */
+/* Finds the first begin and the last end of all spans. */
 static void find_ends(struct report *r)
 {
 	r->begin = r->nr ? UINT64_MAX : 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel report: spans as shapes.
+ * runnel report: draws spans as shapes.
  *
  * DESIGN
- * A span that is wide enough to be pointed at is a rectangle with a title.  Other spans go
- * into one path for each row and kind, where spans with invisible gaps between them become
- * one shape.  So the picture's size depends on what can be seen, not on the trace's size.
- * A worker's device row has a band for each kind, one below the other, so spans that overlap
- * in time do not hide each other.  What may have been on the device lies below them, hatched.
+ * A span that is wide enough to be pointed at becomes a rectangle with a title.  Other spans go
+ * into one path for each row and kind, and those with invisible gaps between them become one
+ * shape.  So the file's size depends on the visible shapes, not on the size of the trace.
+ * A worker's device row has a band for each kind, one below the other, so spans that overlap in
+ * time do not hide each other.  Windows of jobs that were not timed are hatched, underneath.
  */
 #include "report.h"
 
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POINTED 5.0	/* units: wider ones have titles */
+#define POINTED 5.0	/* units; spans at least this wide have titles */
 #define NARROWEST 0.5
 #define BINS 1000
 
 static const struct {
 	const char *class;
 	enum report_lane lane;
-	double top, height;	/* as parts of the row's height */
+	double top, height;	/* as fractions of the row's height */
 } kinds[REPORT_NR_KINDS] = {
 	[REPORT_JOB] = { "job", REPORT_DEVICE, 0, 1 },
 	[REPORT_IN] = { "in", REPORT_DEVICE, 0.08, 0.28 },
@@ -56,11 +56,11 @@ static double x_of(const struct report_scale *s, uint64_t ns)
 	return s->left + s->width * (double)(ns - s->begin) / (double)(s->end - s->begin);
 }
 
-/* Spans that are drawn together. */
+/* Consecutive spans that are drawn as one shape. */
 struct run {
 	double from, to;
-	const struct report_span *only;	/* NULL: there are several */
-	bool any, open;			/* there is a run; a path has begun */
+	const struct report_span *only;	/* NULL if there are several */
+	bool any, open;			/* the run has spans; the path has begun */
 };
 
 struct pen {
@@ -145,11 +145,11 @@ void report_shapes(FILE *to, const struct report *r, const struct report_row *ro
 	size_t bytes = 0;
 
 	for (unsigned i = 0; i < REPORT_NR_KINDS; i++) {
-		/* The last kind comes first: what is known hides what may have been. */
+		/* The last kind, the windows, is drawn first, so that known work covers it. */
 		pen.kind = (i + REPORT_MAYBE) % REPORT_NR_KINDS;
 		if (kinds[pen.kind].lane != row->lane)
 			continue;
-		/* Rectangles are written behind the path, which they would interrupt. */
+		/* Rectangles are written after the path, because they would interrupt it. */
 		pen.rects = open_memstream(&rects, &bytes);
 		if (!pen.rects)
 			return;
@@ -163,7 +163,7 @@ void report_shapes(FILE *to, const struct report *r, const struct report_row *ro
 
 /* ---- how many at once ---------------------------------------------------- */
 
-/* Adds a span's share of each bin. */
+/* Adds to each bin the part of it that a span covers. */
 static void add_to_bins(double *bins, double from, double to)
 {
 	for (int i = (int)from; i < BINS && (double)i < to; i++) {
@@ -173,7 +173,7 @@ static void add_to_bins(double *bins, double from, double to)
 	}
 }
 
-/* Adds up all workers' jobs; @most: and windows, where a worker counts once. */
+/* Adds up all workers' jobs, and windows if @most.  A worker adds at most 1 to a bin. */
 static void fill_bins(double *bins, const struct report *r, const struct report_scale *scale,
 		      bool most)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Text of strangers, for a terminal; text.h has the design. */
+/* Makes untrusted text safe for a terminal; text.h has the design. */
 #include "text.h"
 
 #include <string.h>
 
-#define SHOWN 5		/* "\x1b", and a 0 */
+#define SHOWN 5		/* bytes of "\x1b" with its terminating 0 */
 
 unsigned tool_character(const char *text, uint32_t *point)
 {
@@ -19,7 +19,7 @@ unsigned tool_character(const char *text, uint32_t *point)
 			return 0;
 		*point = *point << 6 | (c[i] & 0x3f);
 	}
-	/* Not the shortest form, half of a pair of UTF-16, or too high. */
+	/* An overlong form, a UTF-16 surrogate, or beyond Unicode. */
 	if (*point < least[bytes] || *point >> 11 == 0x1b || *point > 0x10ffff)
 		return 0;
 	return bytes;
@@ -41,7 +41,7 @@ bool tool_is_obeyed(uint32_t point)
 	return false;
 }
 
-/* Return: how many bytes of @from @shown stands for. */
+/* Writes the first character of @from as shown.  Returns how many bytes of @from it takes. */
 static unsigned text_show(const char *from, char shown[SHOWN])
 {
 	uint32_t point;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel, the tool: finds the command, and makes sure that its output was written.
+ * runnel, the tool: runs the named command, and checks that its output was written.
  *
  * DESIGN
- * Exit status 0, 1 and 2, as grep's and cmp's: yes, no, and trouble.  A report that was not
- * written in full is trouble, so main() checks standard output at the end.
+ * The exit statuses 0, 1 and 2 mean yes, no and trouble, like those of grep and cmp.  Output
+ * that was not written completely is trouble, so main() checks standard output at the end.
  */
 #include "config.h"
 
@@ -39,22 +39,22 @@ static const struct command {
 
 static const char help[] =
 "Usage: runnel COMMAND [ARGUMENT]...\n"
-"Tells what CUDA's streams do, here and in a program that uses runnel.\n"
+"Shows what CUDA's streams do, on this machine and in a program that uses runnel.\n"
 "\n"
-"  bench     jobs per second, and how long one takes, on this machine\n"
-"  check     tries whether streams overlap here; says why where they do not\n"
-"  info      devices, what they have, and what of it works\n"
-"  lint      names objects and libraries that use the legacy default stream\n"
-"  report    tells from a trace what ran at the same time, and what did not\n"
-"  top       what a pool does while its program runs\n"
+"  bench     measures jobs per second, and the time of one job, on this machine\n"
+"  check     tests whether streams overlap on this machine, and says why if not\n"
+"  info      lists devices, their attributes, and the features that runnel can use\n"
+"  lint      finds objects and libraries that use the legacy default stream\n"
+"  report    reports from a trace what ran at the same time, and what did not\n"
+"  top       shows what a pool does while its program runs\n"
 "\n"
-"      --help     print this and exit; runnel COMMAND --help tells of a command\n"
+"      --help     print this and exit; runnel COMMAND --help describes a command\n"
 "      --version  print the version and exit\n"
 "\n"
-"The exit status is 0; 1 if a command found something wrong with what it looked at;\n"
-"2 if it could not do its work.\n";
+"The exit status is 0; 1 if the command found a problem in what it checked;\n"
+"2 if the command could not do its work.\n";
 
-static char name[32] = "runnel";	/* "runnel COMMAND" */
+static char name[32] = "runnel";	/* "runnel COMMAND" once the command is known */
 
 __attribute__((format(printf, 1, 0)))
 static void say(const char *format, va_list args)
@@ -97,8 +97,8 @@ int tool_misused(const char *format, ...)
 }
 
 /*
- * A standard descriptor that is closed would be given to the next file that is opened.
- * /dev/null takes its place, opened the wrong way round, so that using it fails.
+ * Opens /dev/null for each closed standard descriptor, which the next open() would use otherwise.
+ * The access mode is the wrong one, so reading standard input or writing the others fails.
  */
 static void keep_standard_descriptors(void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel, the tool: what its commands have in common.
+ * runnel, the tool: the interface of its commands.
  *
  * DESIGN
- * A command is a function in a file of its own.  Its arguments are those behind its name;
+ * A command is a function in a file of its own.  Its arguments are those after its name;
  * argv[0] is "runnel COMMAND", for getopt's messages.  It prints results to standard output,
  * messages to standard error, and returns the exit status.  It need not check standard
- * output: main() does.
+ * output, because main() does.
  */
 #ifndef TOOL_H
 #define TOOL_H
@@ -26,13 +26,13 @@ tool_command_fn tool_lint;	/* lint.c */
 tool_command_fn tool_report;	/* report.c */
 tool_command_fn tool_top;	/* top.c */
 
-/* Prints a line on standard error.  Return: TOOL_TROUBLE. */
+/* Prints a line on standard error.  Returns TOOL_TROUBLE. */
 int tool_trouble(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for a wrong command line: also names --help. */
+/* Prints a message about a wrong command line, and a hint to --help.  Returns TOOL_TROUBLE. */
 int tool_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Only names --help, after getopt's message.  Return: TOOL_TROUBLE. */
+/* Prints only the hint to --help, after getopt's message.  Returns TOOL_TROUBLE. */
 int tool_misused_said(void);
 
 #endif /* TOOL_H */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel top: the figures of a pool while its program runs.
+ * runnel top: shows the figures of a pool while its program runs.
  *
  * DESIGN
- * Each second it connects to the socket of a pool with the attribute top, and reads it to its end.  So
- * it never holds the program up, and sees by itself when the program has ended.  Figures are
- * what was done between two looks; with --once there is one look, at all that was done so far.
+ * Each second the command connects to the socket of a pool with the attribute top, and reads to
+ * the end.  So it never blocks the program, and a failed connect shows that the program has ended.
+ * Rates are differences between two reads; --once reads once, and shows totals.
  */
 #include "top.h"
 
@@ -30,7 +30,7 @@
 #define TEXT_MAX (4u << 20)
 #define PATIENCE_MS 5000
 #define PERIOD_MS 1000
-#define GONE (-1)		/* nothing listens any more */
+#define GONE (-1)		/* no program listens on the socket */
 
 static const char doc[] =
 "Shows what a pool does while its program runs: its health, jobs done per second, how long they "
@@ -66,7 +66,7 @@ static int connect_to(const char *path, int *fd)
 	       tool_trouble("%s: %s", path, strerror(errno));
 }
 
-/* Reads to the end.  Return: the text, to be freed; NULL after a message. */
+/* Reads to the end.  Returns the text, which the caller frees, or NULL after a message. */
 static char *read_text(int fd)
 {
 	const uint64_t until = tool_now() + PATIENCE_MS * UINT64_C(1000000);
@@ -92,7 +92,7 @@ static char *read_text(int fd)
 	return text;
 }
 
-/* Return: 0; GONE; TOOL_TROUBLE after a message. */
+/* Reads the pool's figures.  Returns 0, GONE, or TOOL_TROUBLE after a message. */
 static int top_look(const char *path, struct top_figures *f)
 {
 	int fd = -1, ret = connect_to(path, &fd);
@@ -124,7 +124,7 @@ static const char *health_of(const struct top_figures *f)
 	return f->health < sizeof(healths) / sizeof(healths[0]) ? healths[f->health] : "?";
 }
 
-/* A program that has begun anew counts from 0 again. */
+/* Returns the increase of a counter, or 0 after a restart of the program, which resets it. */
 static uint64_t more(uint64_t now, uint64_t before)
 {
 	return now > before ? now - before : 0;
@@ -146,8 +146,8 @@ static struct top_worker sum_of(const struct top_figures *f)
 }
 
 /*
- * The time that no more than 1 in @one_in of the jobs since @before took longer than; 0: there were
- * none; infinite: they took longer than the program tells.
+ * Returns the least bucket limit that at most 1 in @one_in of the jobs since @before exceeded.
+ * Returns 0 if there were no jobs, and infinity if the limit is beyond the last bucket.
  */
 static double at_most(const struct top_times *now, const struct top_times *before, uint64_t one_in)
 {
@@ -183,7 +183,7 @@ static void print_worker(const char *name, const struct top_worker *now,
 	       (double)more(now->stolen, before->stolen) / s, now->queued, now->in_flight, now->held);
 }
 
-/* @before: the look before, all 0 for --once. */
+/* Prints the figures.  @before: the previous ones; all 0 for --once. */
 static void top_show(const struct top_figures *f, const struct top_figures *before, bool once)
 {
 	const double s = once ? 1 : (double)(f->ns - before->ns) / 1e9;
@@ -212,7 +212,7 @@ static void top_show(const struct top_figures *f, const struct top_figures *befo
 	print_worker("all", &all, &all_before, s);
 }
 
-/* Seconds; null: no job was timed, or they took longer than the program tells. */
+/* Prints seconds; null if no job was timed, or if the time is beyond the last bucket. */
 static void top_json_times(const struct top_times *times, const char *name)
 {
 	const struct top_times none = { .nr = 0 };
@@ -267,7 +267,7 @@ static void top_json(const struct top_figures *f)
 static int nobody(const char *path)
 {
 	return tool_trouble("%s: nothing listens there: the program has ended, or has no "
-			    "pool yet whose attribute top this is", path);
+			    "pool yet with this path as its attribute top", path);
 }
 
 static int top_watch(const char *path)

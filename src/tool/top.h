@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* runnel top: the figures of a running pool; top_read.c reads them, top.c shows them. */
+/* runnel top: the figures of a running pool; top_read.c parses them, top.c shows them. */
 #ifndef TOOL_TOP_H
 #define TOOL_TOP_H
 
@@ -12,14 +12,14 @@
 #define TOP_TIMES 3
 #define TOP_BUCKETS 32
 
-/* Of a worker, or of the timer thread. */
+/* The figures of a worker, or of the timer thread. */
 struct top_worker {
 	bool there;
 	char device[24];
 	uint64_t done, failed, stolen, queued, in_flight, held;
 };
 
-/* How many took how long at the most; counts are those of all shorter ones, too. */
+/* A histogram of times: [i]: below[i] of all jobs took at most s[i] seconds. */
 struct top_times {
 	unsigned nr;
 	double s[TOP_BUCKETS];
@@ -27,14 +27,14 @@ struct top_times {
 };
 
 struct top_figures {
-	uint64_t ns;			/* when they were read */
-	char pool[64];			/* its name, fit for a terminal */
+	uint64_t ns;			/* time of the read */
+	char pool[64];			/* the pool's name, safe for a terminal */
 	uint64_t health, workers, unfinished, locked, used;
 	struct top_worker of[RNL_WORKERS_MAX + 1];
 	struct top_times times[TOP_TIMES]; /* in the queue, in the function, on the device */
 };
 
-/* Reads the text of rnl_pool_stats_text().  Return: false if it is none, or is cut off. */
+/* Parses the text of rnl_pool_stats_text().  Returns false if it is malformed or truncated. */
 bool top_parse(struct top_figures *f, const char *text);
 
 #endif /* TOOL_TOP_H */

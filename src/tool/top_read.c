@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel top: reads the text that a pool's socket gives.
+ * runnel top: parses the text from a pool's socket.
  *
  * DESIGN
- * The text is that for Prometheus, a sample in a line: NAME{LABEL="VALUE",...} NUMBER.  Samples
- * with unknown names are passed over, so a newer library's text is read as well.
+ * The text has Prometheus's format, with one sample a line: NAME{LABEL="VALUE",...} NUMBER.
+ * Samples with unknown names are ignored, so text of a newer library can be parsed.
  */
 #include "top.h"
 
@@ -43,7 +43,7 @@ static const char *const time_names[TOP_TIMES] = {
 
 /* ---- a line -------------------------------------------------------------- */
 
-/* Takes what is before one of the characters.  Return: where that is; NULL: it is too far. */
+/* Copies the text before the first of the characters @ends.  Returns its end; NULL: too long. */
 static const char *top_take(const char *at, const char *ends, char *to, size_t bytes)
 {
 	const size_t length = strcspn(at, ends);
@@ -55,7 +55,7 @@ static const char *top_take(const char *at, const char *ends, char *to, size_t b
 	return at + length;
 }
 
-/* Takes a label's value up to its quote, without its escapes. */
+/* Copies a label's value up to its closing quote, with escapes removed. */
 static const char *take_value(const char *at, char *to, size_t bytes)
 {
 	size_t n = 0;
@@ -63,7 +63,7 @@ static const char *take_value(const char *at, char *to, size_t bytes)
 	for (; *at && *at != '"' && *at != '\n'; at++) {
 		if (*at == '\\' && at[1] && at[1] != '\n')
 			at++;
-		if (n + 1 < bytes)	/* a longer name is cut */
+		if (n + 1 < bytes)	/* a longer value is truncated */
 			to[n++] = *at;
 	}
 	to[n] = '\0';
@@ -106,7 +106,7 @@ static bool take_sample(const char *at, struct sample *s)
 	return end > at + 2 && (*end == '\n' || !*end) && s->value >= 0 && s->value < 1e19;
 }
 
-/* ---- what it says -------------------------------------------------------- */
+/* ---- the figures --------------------------------------------------------- */
 
 static struct top_worker *top_worker_of(struct top_figures *f, const char *name)
 {

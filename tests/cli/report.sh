@@ -118,7 +118,7 @@ json.dump([e for e in events if e.get("cat") not in ("device", "copy in", "kerne
 	prints '^  busy  +0.00 us +0.0 %  to .* %$'
 	sed 's/"dropped":0/"dropped":3/' "$t" >"$dir/x"
 	reports 0 "$dir/x"
-	prints '^Jobs are missing: figures are the least'
+	prints '^Jobs are missing: the figures are lower bounds'
 	prints '^  busy  .* %  to .* 100.0 %$'
 	ends 'tells bounds where jobs were not timed'
 else
@@ -183,7 +183,7 @@ refuses 'is no trace that runnel wrote' "$dir/x"
 echo '[{"name":"a","ph":"X","pid":1,"tid":1,"ts":1,"dur":1}]' >"$dir/x"
 refuses 'is JSON, but no trace that runnel wrote' "$dir/x"
 cat "$t" "$t" >"$dir/x"
-refuses 'comes what is no JSON' "$dir/x"
+refuses 'is followed by text that is not JSON' "$dir/x"
 head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":1}}'
 track='{"name":"thread_sort_index","ph":"M","pid":1,"tid":7,"args":{"sort_index":1000}}'
 wrongly() {	# wrongly TEXT EVENT: a trace with the event is refused with that message
@@ -274,8 +274,8 @@ refuses "option '--json' doesn't allow an argument" --json=1 "$t"
 refuses "option '--html' requires an argument" --html
 refuses "'$t' is the trace: give the picture another name" --html="$t" "$t"
 refuses "'$t' is the trace: give the picture another name" --svg="$dir/./${t##*/}" "$t"
-refuses '--html has no name of a file' --html= "$t"
-refuses '--svg has no name of a file' --svg= "$t"
+refuses '--html needs the name of a file' --html= "$t"
+refuses '--svg needs the name of a file' --svg= "$t"
 refuses '/no/such/t.html: No such file or directory' --html=/no/such/t.html "$t"
 [ ! -w /dev/full ] || refuses '/dev/full: No space left on device' --svg=/dev/full "$t"
 reports 0 --help

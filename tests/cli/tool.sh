@@ -178,8 +178,8 @@ if [ "$fake" ]; then
 fi
 if [ -z "$fake" ] && [ "$device" = host ]; then
 	gives 0 check --workers=2
-	prints '^No GPU answers here: .*\.  This is about the host device\.$'
-	prints '^device: +host, of which this process may use [1-9][0-9]* CPUs$'
+	prints '^No GPU answers here: .*\.  The host device is checked\.$'
+	prints '^device: +host; this process may use [1-9][0-9]* CPUs$'
 	gives 0 info --json
 	json "d['cuda']['no_gpu'] and len(d['devices']) == 1"
 	fails 2 "no GPU answers as 'cuda' (" check --device=cuda

@@ -27,7 +27,7 @@ silent
 prints '^rnl-worker: ok, [0-9]+ workers, [0-9]+ jobs not done, [0-9.]+ of [0-9.]+ MB pinned in use$'
 prints '^in the queue +([0-9.]+ (us|ms|s)|-) +'
 prints '^0 +host:0( +[0-9]+){6}$'
-prints '^timer thread +0 '
+prints '^timer +0 '
 prints '^all +[0-9]+ '
 gives 0 top --json "$top"
 if command -v python3 >/dev/null; then
