@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""runnel: a pool of workers, each with a GPU stream of its own, or on the host.
+"""runnel: a pool of workers, each with its own GPU stream, or on the host.
 
     with runnel.Pool(4) as pool:
         jobs = [pool.submit(fn, i) for i in range(1000)]
         values = [job.result() for job in jobs]
 
-README.md of this package says what is where; the words are those of the C library's headers."""
+README.md of this package lists the files; the terms are those of the C library's headers."""
 from _runnel import lib as _lib
 
 from .barrier import Barrier

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Barriers: joins of jobs."""
+"""Barriers, which join jobs."""
 from __future__ import annotations
 
 import collections
@@ -15,12 +15,12 @@ from .queue import Queue, chosen
 if TYPE_CHECKING:
     from .pool import Pool
 
-# Barriers that nobody has any more, but a worker: it tells a job's barrier last, after py_done().
+# Dropped barriers that a worker still uses: it updates a job's barrier after py_done().
 _dropped: collections.deque = collections.deque()
 
 
 def _sweep() -> None:
-    """Frees some of them: each new barrier looks at two, so they do not become many."""
+    """Frees dropped barriers. Each new barrier checks two of them, so their number stays small."""
     for _ in range(2):
         try:
             c = _dropped.popleft()
@@ -31,23 +31,23 @@ def _sweep() -> None:
 
 
 class Barrier:
-    """Counts jobs of one pool from their submit (barrier=) until they are done. Jobs come after it
-    (after=), threads wait for it, and coroutines await its notify()."""
+    """Counts jobs of one pool from their submit (barrier=) until they are done. Other jobs can come
+    after the barrier (after=), threads can wait() for it, and coroutines can await notify()."""
 
     __slots__ = ("_c", "_pool", "_error", "__weakref__")
 
     def __init__(self, pool: "Pool"):
         _sweep()
         self._pool = pool
-        self._error: Optional[BaseException] = None	# the first that one of its jobs raised
+        self._error: Optional[BaseException] = None	# the first exception of a counted job
         self._c = ffi.new("struct rnl_barrier *")
         with pool._use("Barrier()") as c:
             check(lib.rnl_barrier_init(self._c, c), "Barrier()")
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until all counted jobs are done. Raises Error if one of them failed, with the
-        exception of its function as __cause__; TimeoutError after `timeout` seconds. After a
-        failure take another barrier: jobs after this one would be cancelled."""
+        """Waits until all counted jobs are done. Raises Error if a job failed, with the exception
+        of the job's function as __cause__, and TimeoutError after `timeout` seconds. After a
+        failure use a new barrier: jobs after this one would be cancelled."""
         self._pool._inside.append(None)
         try:
             ret = wait_elsewhere(self._pool, lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout,
@@ -66,8 +66,8 @@ class Barrier:
             raise error_of(ret, "a job of the barrier")
 
     def notify(self, queue: Optional[Queue] = None) -> Job:
-        """A job that is done when those are that the barrier counts now; no worker runs it. It
-        fails as the first of them that failed: see wait()."""
+        """Returns a job that is done when the jobs that the barrier counts now are done; no worker
+        runs it. If a counted job failed, it fails like the first of these: see wait()."""
         job = Job(self._pool, None, (), chosen(queue, "Barrier.notify()"))
         job._prepare()
         job._after = (self,)
@@ -83,8 +83,8 @@ class Barrier:
         return job
 
     def join(self) -> None:
-        """In a job: its stream waits, on the device, for all counted jobs. No thread waits; the
-        jobs must be issued."""
+        """In a job: makes the job's stream wait, on the device, for all counted jobs. No thread
+        waits; the counted jobs must be issued."""
         if lib.rnl_worker().index < 0:
             raise RuntimeError("Barrier.join() is for jobs; other threads wait()")
         ret = lib.rnl_barrier_join(self._c)
@@ -94,6 +94,6 @@ class Barrier:
         check(ret, "Barrier.join()")
 
     def __del__(self):
-        # In a child of a fork it stays, with the parent's jobs.
+        # In a forked child the barrier is kept, because the parent's jobs remain.
         if getattr(self, "_c", None) and lib.rnl_barrier_wait(self._c, 0) != 0:
             _dropped.append(self._c)

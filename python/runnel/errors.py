@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Errors: what a call of the library returned, as an exception; and waits that Ctrl-C ends."""
+"""Exceptions for the library's return values, and waits that Ctrl-C interrupts."""
 from __future__ import annotations
 
 import concurrent.futures
@@ -13,11 +13,11 @@ from typing import Any, Callable, Iterable, Optional
 from _runnel import ffi, lib
 
 log = logging.getLogger("runnel")
-log.addHandler(logging.NullHandler())		# the library prints nothing by itself
-_said = threading.local()			# .text: the library's last message in this thread
-_heard: dict = {}	# log_arg of a pool whose workers start now: its last message, of any thread
+log.addHandler(logging.NullHandler())		# without a handler of the program nothing is printed
+_said = threading.local()			# .text: the library's last error in this thread
+_heard: dict = {}	# log_arg of a pool whose workers start now: its last error, of any thread
 
-SLICE_NS = 50_000_000		# a wait comes back to Python so often: for Ctrl-C
+SLICE_NS = 50_000_000		# a wait returns to Python at this interval, to handle Ctrl-C
 
 
 class Error(OSError):
@@ -25,7 +25,7 @@ class Error(OSError):
 
 
 class Full(Error):
-    """The pool, or what it has of something, is full. It passes by itself: try again later."""
+    """The pool, or one of its resources, is full. This is temporary: try again later."""
 
 
 class Closed(Error):
@@ -33,8 +33,8 @@ class Closed(Error):
 
 
 class Cancelled(Error, concurrent.futures.CancelledError):
-    """The job was cancelled, or a job of the barrier before it failed: its function did not run. Or
-    its function took a hold that was dropped."""
+    """The job was cancelled, or a job of the barrier before it failed, and its function did not
+    run; or the job's hold was dropped without a release."""
 
 
 class Late(Error):
@@ -47,41 +47,41 @@ _OWNER = "; it is of the process that forked this one: create a pool in this pro
 
 
 def error_of(code: int, what: str, text: Optional[str] = None) -> Error:
-    """The exception for a negative code; `what` names the call, or the job."""
+    """Returns the exception for a negative code; `what` names the call, or the job."""
     text = text or ffi.string(lib.rnl_strerror(code)).decode()
     return _CLASSES.get(-code, Error)(
         -code, f"{what}: {text}{_OWNER if code == -errno.EOWNERDEAD else ''}")
 
 
 def failed_by(code: int, cause: BaseException) -> Error:
-    """The exception for the code of a barrier, one of whose jobs raised `cause`."""
+    """Returns the exception for the code of a barrier with a job that raised `cause`."""
     error = error_of(code, "a job of the barrier failed", repr(cause))
     error.__cause__ = cause
     return error
 
 
 def on_worker(call: str, advice: str = "") -> Error:
-    """The exception of a wait on a worker of the pool."""
+    """Returns the exception for a wait on a worker of the pool."""
     return Error(errno.EBUSY, f"{call} on a worker of the pool: the worker would wait for itself"
                  f"{advice}")
 
 
 def refusal(code: int, what: str, heard: Optional[str] = None) -> Error:
-    """As error_of(), of a call that this thread has just made: the library has logged why it is
-    -EINVAL. heard: what the pool has logged, in whatever thread."""
+    """Like error_of(), for a call that this thread has just made: the library has logged the
+    reason of -EINVAL. heard: the pool's last error message, from any thread."""
     said, _said.text = getattr(_said, "text", None), None
     return error_of(code, what, heard or (said if code == -errno.EINVAL else None))
 
 
 def check(ret: int, what: str) -> int:
-    """The return value of a call of the library; raises if it is negative."""
+    """Returns the return value of a call of the library; raises if it is negative."""
     if ret < 0:
         raise refusal(ret, what)
     return ret
 
 
 def check_start(call: Callable[[], int], log_arg: Any, what: str) -> None:
-    """check(call()), of a call that starts workers: they log why one could not start."""
+    """check(call()), for a call that starts workers, whose threads log why one could not start."""
     _heard[log_arg] = None
     try:
         ret = call()
@@ -94,7 +94,7 @@ def check_start(call: Callable[[], int], log_arg: Any, what: str) -> None:
 
 
 def nanoseconds(seconds: Optional[float], what: str) -> int:
-    """Seconds as the library takes them; None is for ever."""
+    """Converts seconds for the library; None means for ever."""
     if seconds is None:
         return -1
     if not isinstance(seconds, (int, float)):
@@ -105,10 +105,10 @@ def nanoseconds(seconds: Optional[float], what: str) -> int:
 
 
 def wait(call: Callable[[int], int], timeout: Optional[float], what: str) -> int:
-    """Calls `call(timeout_ns)` until it returns something else than -ETIMEDOUT, or time is over.
+    """Calls `call(timeout_ns)` until it returns another value than -ETIMEDOUT, or time is over.
 
-    The lock of the interpreter is free meanwhile. Each call is short, so that the main thread
-    raises KeyboardInterrupt soon: a signal does not end a wait of the library."""
+    The interpreter's lock is free during a call. A signal does not end a wait of the library, so
+    each call is short: the main thread soon raises KeyboardInterrupt."""
     left = nanoseconds(timeout, f"{what}: timeout")
     end = time.monotonic_ns() + left
     while True:
@@ -122,7 +122,7 @@ def wait(call: Callable[[int], int], timeout: Optional[float], what: str) -> int
 
 
 def call_each(calls: Iterable[Callable[[], None]]) -> None:
-    """Makes all calls, also behind one that raises; the first exception comes last."""
+    """Makes all calls, even if one raises, then raises the first exception."""
     first = None
     for call in calls:
         try:
@@ -133,7 +133,7 @@ def call_each(calls: Iterable[Callable[[], None]]) -> None:
         if first is not None:
             raise first
     finally:
-        first = None		# no circle of the traceback and this frame
+        first = None		# avoids a cycle of the traceback and this frame
 
 
 @ffi.def_extern()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How often this process was forked off another one: what a parent made is not a child's."""
+"""Counts the forks before this process, to detect objects that belong to its parent."""
 import os
 
 _forks = 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Jobs: Python functions on workers, and what comes of them; and holds.
+"""Jobs: Python functions on workers, their results, and holds.
 
-A job is alive, with all that it was given, until it is done: not when its function has returned,
-but when the device has passed what the function issued. `_live` holds it until then. A worker tells
-the end by py_done(), or the job goes to a completion queue."""
+A job is done when its function has returned and the device has completed the issued work. Until
+then `_live` keeps the job with its arguments. A worker reports the end by py_done(), or the job
+goes to a completion queue."""
 from __future__ import annotations
 
 import errno
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from .pool import Pool
     from .queue import Queue
 
-SWEEP_NS = 2_000_000	# a wait for a job whose loop was closed looks so often
+SWEEP_NS = 2_000_000	# interval of the checks in a wait for a job whose loop was closed
 
-_live: dict = {}		# Job -> the handle by which C names it
-# .job: the job whose function runs on this thread; .torch_stream: its handle, and torch's object;
-# .stream_of: the pool whose host stream this thread is.
+_live: dict = {}		# Job -> its cffi handle, which C passes to the callbacks
+# .job: the job whose function runs on this thread; .torch_stream: the stream's handle and torch's
+# object; .stream_of: the pool whose host stream this thread is.
 _thread = threading.local()
 
 
 class Job:
-    """A job that was submitted, and what comes of it. Pool.submit() makes it."""
+    """A submitted job, and its result. Pool.submit() makes it."""
 
     __slots__ = ("_c", "_pool", "_fn", "_args", "_kept", "_value", "_error", "_finished", "_step",
                  "_barrier", "_after", "_callbacks", "_queue", "_code", "_returned", "__weakref__")
@@ -41,7 +41,7 @@ class Job:
         self._pool = pool
         self._fn = fn
         self._args = args
-        self._kept: List[Any] = []	# what the device, or the library, uses until the job is done
+        self._kept: List[Any] = []	# objects in use by the device or the library until the end
         self._value = self._error = None
         self._finished = False
         self._step = "under way" if fn is None else "not started"	# then "running", "returned"
@@ -50,66 +50,66 @@ class Job:
         self._callbacks: List[Callable] = []
         self._queue = queue
         self._code: Optional[int] = None	# the library's result, once it is known
-        self._returned = False		# by its queue
+        self._returned = False		# true once its queue has returned the job
         if queue is not None:
             queue._jobs.add(self)
         _live[self] = ffi.new_handle(self)
 
     def _prepare(self) -> None:
-        """Has the library know the job, so that it can be told more of it."""
+        """Initialises the library's job, so that its other settings can be made."""
         ret = lib.py_prepare(self._c, self._fn is not None, *self._ends())
         if ret:
             self._end()
             raise refusal(ret, "a job")
 
     def _more(self) -> Any:
-        """What few jobs have: struct rnl_job_more."""
+        """Gives the job a struct rnl_job_more, for its rarely used settings."""
         self._kept.append(more := ffi.new("struct rnl_job_more *"))
         lib.rnl_job_set_more(self._c, more)
         return more
 
     def _submit(self, pool: Any, key: Optional[int], prepared: bool) -> int:
-        """The library's code. A call gives the interpreter's lock away: this is one."""
+        """Returns the library's code. One call, since each releases the interpreter's lock."""
         return lib.py_submit(pool, self._c, prepared, *self._ends(), key is not None, key or 0)
 
     def _ends(self) -> tuple:
-        """The handle, and the queue or NULL."""
+        """Returns the handle, and the queue or NULL."""
         return _live[self], ffi.NULL if self._queue is None else self._queue._c
 
     def _end(self) -> None:
-        """The library names the job no more: it was refused, or is done."""
+        """Forgets the job when the library does not use it any more: it was refused, or is done."""
         if self._queue is not None:
             self._queue._jobs.discard(self)
         _live.pop(self, None)
 
     def _interrupted(self) -> None:
-        """As _end(), of a submit that may have been accepted, as Ctrl-C came behind it."""
+        """Like _end(), unless the submit was accepted before the exception, such as Ctrl-C."""
         if lib.rnl_job_wait(self._c, 0) == -errno.EINVAL:
             self._end()
 
     def _fail(self, error: BaseException) -> None:
-        """The job's first exception is its own, and its barrier's."""
+        """Stores the first exception of the job, and the first one of its barrier."""
         if self._error is None:
             self._error = error
         if self._barrier is not None and self._barrier._error is None:
             self._barrier._error = error
 
     def _finish(self) -> None:
-        """The job is done: what it held may go, and callbacks are called."""
+        """Called when the job is done: drops its references, and calls the callbacks."""
         self._end()
         self._fn = self._args = self._kept = None
         self._finished = True
         self._call_callbacks()
 
     def _call_callbacks(self) -> None:
-        """All of them; SystemExit, or Ctrl-C, comes behind the last."""
+        """Calls all callbacks; raises SystemExit or KeyboardInterrupt after the last one."""
         if self._callbacks:
             call_each(iter(self._next_callback, None))
 
     def _next_callback(self) -> Optional[Callable[[], None]]:
         try:
             return functools.partial(self._call_back, self._callbacks.pop(0))
-        except IndexError:		# the last was called, or another thread has it
+        except IndexError:		# no callback is left, or another thread calls the last one
             return None
 
     def _call_back(self, fn: Callable[["Job"], Any]) -> None:
@@ -119,30 +119,30 @@ class Job:
             log.exception("a callback of %r raised", self)
 
     def done(self) -> bool:
-        """Whether the job is done. One that goes to a queue is done when it was reaped."""
+        """Returns true if the job is done. A job with a queue is done when it was reaped."""
         self._is_left()
         ret = lib.rnl_job_wait(self._c, 0)
         return ret not in (-errno.ETIMEDOUT, -errno.EBUSY) and not check(ret, "Job.done()")
 
     def _is_left(self) -> bool:
-        """Whether the job's loop was closed: then who asks for the job finishes it."""
+        """Returns true if the job's loop was closed; then this call finishes its done jobs."""
         return self._queue is not None and not self._finished and self._queue.sweep_if_ended()
 
     def result(self, timeout: Optional[float] = None) -> Any:
-        """Waits for the job, and returns its function's value, or raises its exception.
+        """Waits for the job, then returns its function's value or raises its exception.
 
-        TimeoutError: it is not done in `timeout` seconds. Cancelled, Late, Error: the library ended
-        the job. Not on a worker of its pool; in a coroutine, `await job`."""
+        Raises TimeoutError if the job is not done in `timeout` seconds; Cancelled, Late or Error if
+        the library ended it. Not on a worker of its pool; in a coroutine, `await job`."""
         error = self.exception(timeout)
         try:
             if error is not None:
                 raise error
             return self._value
         finally:
-            error = None		# no circle of the traceback and this frame
+            error = None		# avoids a cycle of the traceback and this frame
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
-        """Waits for the job, and returns the exception that result() raises, or None."""
+        """Waits for the job, then returns the exception that result() raises, or None."""
         if self._queue is not None and self._queue.is_loop_of_this_thread() and not self.done():
             raise RuntimeError("Job.result() of a job that is not done would stop the event loop "
                                "for ever: await the job")
@@ -178,8 +178,8 @@ class Job:
         check(ret, "Job.result()")
 
     def cancel(self) -> bool:
-        """Takes the job back. True: its function does not run, and its result raises Cancelled.
-        False: it has started, or is done; its function may ask is_cancelled()."""
+        """Cancels the job. Returns true if its function will not run: result() raises Cancelled.
+        Returns false if it has started or is done; a running function can call is_cancelled()."""
         self._pool._inside.append(None)
         try:
             ret = lib.rnl_job_cancel(self._c)
@@ -190,13 +190,13 @@ class Job:
         return ret == 0
 
     def cancelled(self) -> bool:
-        """Whether the job is done, and was cancelled. A queued job is told within 10 ms of its
-        cancel(); until then it is not done."""
+        """Returns true if the job is done and was cancelled. A queued job is done within 10 ms
+        after its cancel()."""
         return self.done() and isinstance(self.exception(), Cancelled)
 
     def add_done_callback(self, fn: Callable[["Job"], Any]) -> None:
-        """Has `fn(job)` called when the job is done; at once, if it is. It runs on a worker, or on
-        the thread that reaps the job; it must not wait."""
+        """Calls `fn(job)` when the job is done, or immediately if it is. fn runs on a worker, or on
+        the thread that reaps the job; fn must not wait."""
         self._callbacks.append(fn)
         if self._finished:
             self._call_callbacks()
@@ -221,7 +221,7 @@ class Job:
                 pass
 
         self.add_done_callback(on_done)
-        queue = self._queue		# its loop may have been closed, or will be
+        queue = self._queue		# the queue's loop may be closed, now or during the await
         is_others = queue is not None and queue.loop not in (None, loop) and not self._finished
         if is_others:
             queue.begin_await(loop)
@@ -242,20 +242,20 @@ class Job:
 
 
 def code_of(error: BaseException) -> int:
-    """The library's code for an exception of a function."""
+    """Returns the library's code for an exception of a function."""
     code = error.errno if isinstance(error, Error) else None
     return -code if isinstance(code, int) and 0 < code < 2**31 else -errno.EIO
 
 
 def is_stream_of(pool: "Pool") -> bool:
-    """Whether this thread is the host's stream of a worker, which runs what was launched: a wait
-    for a job of the pool would wait for itself."""
+    """Returns true if this thread is a worker's stream on the host, which runs launched functions:
+    there a wait for a job of the pool could wait for itself."""
     return getattr(_thread, "stream_of", None) is pool
 
 
 def wait_elsewhere(pool: "Pool", call: Callable[[int], int], timeout: Optional[float],
                    what: str) -> int:
-    """As wait(), for jobs of a pool; on a host's stream of it -EBUSY, as on a worker."""
+    """Like wait(), for jobs of a pool; returns -EBUSY on a host stream, like on a worker."""
     if not is_stream_of(pool):
         return wait(call, timeout, what)
     ret = call(0)
@@ -263,12 +263,12 @@ def wait_elsewhere(pool: "Pool", call: Callable[[int], int], timeout: Optional[f
 
 
 def call(job: Job, fn: Callable, args: tuple) -> tuple:
-    """Calls a function of a job, on a worker: its value, and 0 or the code of its exception."""
+    """Calls a job's function on a worker. Returns its value, and 0 or its exception's code."""
     _thread.job = job
     try:
         return fn(*args), 0
     except BaseException as error:	# SystemExit as well: a worker does not end
-        # Without this frame, which has the job.
+        # Removes this frame, which refers to the job.
         tb = error.__traceback__
         error.__traceback__ = tb.tb_next if tb else None
         job._fail(error)
@@ -282,7 +282,7 @@ def py_run(c):
     job = ffi.from_handle(c.user)
     job._step = "running"
     job._value, code = call(job, job._fn, job._args)
-    job._step = "returned"		# what it issued, or a hold, may keep it from being done
+    job._step = "returned"		# not done before its device work and its holds
     return code
 
 
@@ -297,7 +297,7 @@ def py_done(c, result):
 
 
 def running_job(what: str) -> Job:
-    """The job whose function runs on this thread."""
+    """Returns the job whose function runs on this thread."""
     job = getattr(_thread, "job", None)
     if job is None:
         raise RuntimeError(f"{what} is for a job's function, on the thread that runs it")
@@ -305,25 +305,25 @@ def running_job(what: str) -> Job:
 
 
 def keep(*objects: Any) -> None:
-    """Keeps objects until the job that runs on this thread is done, if one does."""
+    """Keeps objects until the job that runs on this thread, if any, is done."""
     job = getattr(_thread, "job", None)
     if job is not None:
         job._kept.extend(objects)
 
 
 def is_cancelled() -> bool:
-    """In a job's function that takes long: whether it should return early."""
+    """In a job's function: returns true if it should return early. For functions that take long."""
     job = running_job("is_cancelled()")
     return bool(check(lib.rnl_job_is_cancelled(job._c), "is_cancelled()"))
 
 
 class Hold:
-    """Keeps a job from being done until any thread releases it; hold() takes it."""
+    """A hold, made by hold(): the job is not done until any thread releases the hold."""
 
     __slots__ = ("_c", "_job", "_released", "__weakref__")
 
     def __init__(self, job: Job):
-        self._released = True		# until it is taken
+        self._released = True		# until rnl_job_hold() succeeds
         self._job = job
         self._c = ffi.new("struct rnl_hold *")
         check(lib.rnl_job_hold(job._c, self._c), "hold()")
@@ -331,9 +331,9 @@ class Hold:
         job._pool._holds.add(self)
 
     def release(self, error: Optional[BaseException] = None) -> None:
-        """Releases the hold; with an exception, the job fails with it.
+        """Releases the hold. If an exception is given, the job fails with this exception.
 
-        Raises Error: it was released before (EALREADY), or the job's deadline has ended it
+        Raises Error if the hold was released before (EALREADY), or ended by the job's deadline
         (ESTALE)."""
         if error is not None and not isinstance(error, BaseException):
             raise TypeError(f"Hold.release(): error is {error!r}; it must be an exception, or None")
@@ -361,6 +361,6 @@ class Hold:
 
 
 def hold() -> Hold:
-    """In a job's function: the job is not done before its hold is released, by any thread. No
-    worker waits meanwhile."""
+    """In a job's function: takes a hold. The job is not done before any thread releases the hold;
+    no worker waits for this."""
     return Hold(running_job("hold()"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Maps: a large array streamed through the workers, chunk by chunk."""
+"""Maps, which stream a large array through the workers, chunk by chunk."""
 from __future__ import annotations
 
 import errno
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rows:
-    """What a map knows of its arrays: the elements are rows along the first axis."""
+    """The arrays of a map; the map's elements are rows along the first axis."""
 
     def __init__(self, pool: "Pool", fn: Callable, array: Any, out: Any):
         self.pool, self.fn = pool, fn
@@ -48,21 +48,21 @@ class Rows:
 
 
 class Chunk:
-    """A part of a map's array, on the device, for the time of the function's call and of what it
-    issues."""
+    """A part of a map's array, on the device. It is valid during the function's call and the work
+    that the function issues."""
 
     __slots__ = ("index", "first", "nr", "before", "after", "input", "out")
 
     def __init__(self, c: Any, rows: Rows):
         device = lib.rnl_worker().device
         self.index = c.index				# of the chunk, from 0
-        self.first, self.nr = c.first, c.nr		# its first row in the array, and its rows
-        self.before, self.after = c.before, c.after	# rows of its halos
+        self.first, self.nr = c.first, c.nr		# first row in the array; number of rows
+        self.before, self.after = c.before, c.after	# rows of the halos
         start = ffi.cast("char *", getattr(c, "in")) - c.before * rows.row_bytes
-        # With the halos: self.input[self.before:] begins with row `first`.
+        # Includes the halos: self.input[self.before:] begins with row `first`.
         self.input = memory.array_on(rows.pool, device, ffi.cast("void *", start),
                                      (c.before + c.nr + c.after, *rows.shape), rows.dtype)
-        # Rows `first` to `first + nr - 1` of the output; None: the map has none.
+        # Rows `first` to `first + nr - 1` of the output; None if the map has no output.
         self.out = memory.array_on(rows.pool, device, c.out, (c.nr, *rows.out_shape),
                                    rows.out_dtype) if rows.out_row_bytes else None
 
@@ -73,7 +73,7 @@ def py_chunk(c):
     if rows.job._error is not None:
         return -errno.ECANCELED
     chunk = Chunk(c, rows)
-    if rows.pool.on_host:		# behind the copy of the chunk
+    if rows.pool.on_host:		# launched, so it runs after the copy of the chunk
         return work.launch_on_host(rows.job, rows.fn, (chunk,), lambda code: None)
     return call(rows.job, rows.fn, (chunk,))[1]
 
@@ -108,7 +108,7 @@ def start(pool: "Pool", fn: Callable, array: Any, out: Any, chunk: Optional[int]
         ret = lib.py_map_start(c_pool, c, barrier._c)
         if not ret:
             ret = lib.rnl_barrier_notify(barrier._c, job._c)
-            if ret:		# nobody would be told: the map has to end before its arrays may go
+            if ret:		# without notify() wait here: the map uses the arrays until its end
                 wait(lambda ns: lib.rnl_barrier_wait(barrier._c, ns), None, "Pool.map()")
     if ret:
         job._end()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Memory: pinned arrays, arrays on a device, scratch of one job.
+"""Memory: pinned arrays, arrays on a device, scratch memory of one job.
 
-Memory of a pool goes back when the last array, or tensor, that uses it is gone; the pool stays as
-long."""
+Memory is returned to the pool when the last array or tensor that uses it is gone; the pool exists
+until then."""
 from __future__ import annotations
 
 import ctypes
@@ -22,15 +22,15 @@ from .job import is_stream_of, running_job
 if TYPE_CHECKING:
     from .pool import Pool
 
-DL_CPU, DL_CUDA = 1, 2				# of DLPack
+DL_CPU, DL_CUDA = 1, 2				# DLPack's types of devices
 DL_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 DL_BYTES = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16), "b": (1,)}
 
-_handed_out: set = set()			# handles of arrays that consumers of DLPack have
+_handed_out: set = set()			# handles of arrays that DLPack consumers hold
 
 
 def _shape(shape: Any, dtype: Any, what: str) -> Tuple[Tuple[int, ...], np.dtype, int]:
-    """A shape, a dtype, and the bytes of both."""
+    """Returns the shape as a tuple, the dtype, and their size in bytes."""
     dtype = np.dtype(dtype)
     if dtype.hasobject:
         raise TypeError(f"{what}: dtype is {dtype}; objects of Python have no place in this memory")
@@ -45,16 +45,16 @@ def _shape(shape: Any, dtype: Any, what: str) -> Tuple[Tuple[int, ...], np.dtype
 
 
 class DeviceArray:
-    """An array in memory of a GPU. It has no arithmetic: torch.from_dlpack(), cupy.asarray() and
-    numba.cuda.as_cuda_array() take it, and copy(). Its order is C's.
+    """An array in memory of a GPU, in C order. It has no arithmetic: pass it to
+    torch.from_dlpack(), cupy.asarray(), numba.cuda.as_cuda_array(), or copy().
 
-    Whoever takes it does so in the job that uses it, or when that job is done: nothing here makes
+    Do this in the job that uses the array, or when that job is done: this class does not make
     another stream wait."""
 
     __slots__ = ("_memory", "ptr", "shape", "dtype", "nbytes", "ordinal", "__weakref__")
 
     def __init__(self, memory: Any, shape: Tuple[int, ...], dtype: np.dtype, ordinal: int):
-        self._memory = memory			# keeps it
+        self._memory = memory			# keeps the memory
         self.ptr = int(ffi.cast("uintptr_t", memory))
         self.shape, self.dtype = shape, dtype
         self.nbytes = math.prod(shape) * dtype.itemsize
@@ -82,7 +82,7 @@ class DeviceArray:
 
 
 def _capsule(array: DeviceArray, device_type: int, device_id: int) -> Any:
-    """A DLPack capsule, which keeps the array until its consumer is done."""
+    """Returns a DLPack capsule, which keeps the array until its consumer is done."""
     code = DL_CODES.get(array.dtype.kind)
     if code is None or len(array.shape) > 32 or not array.dtype.isnative or \
             array.dtype.itemsize not in DL_BYTES[array.dtype.kind]:
@@ -106,14 +106,14 @@ def py_forget(owner):
 
 
 def host_array(memory: Any, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A numpy array over memory of the host, which it keeps."""
+    """Returns a numpy array over memory of the host; the array keeps the memory."""
     nbytes = math.prod(shape) * dtype.itemsize
     return np.frombuffer(ffi.buffer(memory, nbytes), dtype).reshape(shape)
 
 
 def array_on(pool: "Pool", device: int, memory: Any, shape: Tuple[int, ...],
              dtype: np.dtype) -> Any:
-    """An array over memory of a device of the pool."""
+    """Returns an array over memory of a device of the pool."""
     if pool.on_host:
         return host_array(memory, shape, dtype)
     return DeviceArray(memory, shape, dtype, pool.devices[device]["ordinal"])
@@ -121,15 +121,15 @@ def array_on(pool: "Pool", device: int, memory: Any, shape: Tuple[int, ...],
 
 def _give_back(pool: "Pool", memory: Any) -> None:
     try:
-        if pool._is_mine():			# a child's copy of it is no memory of the pool
+        if pool._is_mine():			# in a forked child the memory is not the pool's
             lib.rnl_memory_put(pool._c, memory)
-    finally:					# Ctrl-C may come here, too
+    finally:					# Ctrl-C may interrupt here, too
         pool._lent.pop()
         pool._end()
 
 
 def _lend(pool: "Pool", memory: Any, nbytes: int) -> Any:
-    """Memory that goes back by itself. The caller is in a call on the pool."""
+    """Returns an owner of the memory, which puts it back at the end. The caller is in _use()."""
     pool._lent.append(None)
     return ffi.gc(memory, functools.partial(_give_back, pool), nbytes)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Pools: workers, each with a stream of its own.
+"""Pools: workers, each with its own stream.
 
-A pool's C side ends when three things are over: its jobs, the calls on it that other threads are
-in, and the memory that it lent. So an array of a closed pool stays good as long as it is used."""
+The C pool is destroyed when its jobs are done, no thread is in a call on the pool, and all memory
+was put back. So an array of a closed pool is valid as long as it is used."""
 from __future__ import annotations
 
 import atexit
@@ -30,16 +30,16 @@ MASK = 2**64 - 1
 WHERE = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
 
-EXIT_TURN = 0.01	# seconds for a pool, at the interpreter's exit
+EXIT_TURN = 0.01	# seconds that the interpreter's exit waits for a pool in one turn
 
-YEAR = 365 * 24 * 3600		# seconds; a job's time lies no farther away
+YEAR = 365 * 24 * 3600		# seconds; the limit for a job's start time
 
-_pools: set = set()		# those that are not closed: an exit closes them
-_numbers = itertools.count(1)	# of pools, as their log_arg
+_pools: set = set()		# the pools that are not closed; the interpreter's exit closes them
+_numbers = itertools.count(1)	# numbers of the pools, used as their log_arg
 
 
 def worker_key(i: int) -> int:
-    """The key of worker i: jobs with worker_key(0), worker_key(1), ... never share a worker."""
+    """Returns the key of worker i: jobs with worker_key(0), worker_key(1), ... share no worker."""
     i = operator.index(i)
     if not 0 <= i < lib.RNL_WORKERS_MAX:
         raise ValueError(f"worker_key(): i is {i!r}; it must be 0 to {lib.RNL_WORKERS_MAX - 1}")
@@ -47,7 +47,7 @@ def worker_key(i: int) -> int:
 
 
 def _as_dict(struct: Any) -> Dict[str, Any]:
-    """A struct of figures: numbers, text, and structs of numbers."""
+    """Converts a struct of figures to a dict: numbers, text, and structs of numbers."""
     out = {}
     for name, field in ffi.typeof(struct).fields:
         value = getattr(struct, name)
@@ -61,7 +61,7 @@ def _as_dict(struct: Any) -> Dict[str, Any]:
 
 
 def describe(device: str = "auto") -> Dict[str, Any]:
-    """A device: "cuda:1", "host". Its `cuda` is 1 for a GPU, 0 for the host device."""
+    """Describes a device: "cuda:1", "host". `cuda` is 1 for a GPU, 0 for the host device."""
     info = ffi.new("struct rnl_device_info *")
     info.size = ffi.sizeof(info[0])
     check(lib.rnl_device_describe(ffi.NULL, _bytes(device, "describe(): device"), 0, info),
@@ -71,7 +71,7 @@ def describe(device: str = "auto") -> Dict[str, Any]:
 
 def setup() -> bool:
     """Gives CUDA's streams more hardware queues (CUDA_DEVICE_MAX_CONNECTIONS=32). Call it first,
-    before anything uses CUDA. False: other threads run already, and nothing was changed."""
+    before any use of CUDA. Returns false, and changes nothing, if other threads run already."""
     ret = lib.rnl_setup()
     if ret != -errno.EBUSY:
         check(ret, "setup()")
@@ -84,22 +84,22 @@ def _bytes(text: Any, what: str) -> bytes:
     return text.encode()
 
 
-# Attributes of struct rnl_pool_attr that are numbers, and may be given.
+# The number attributes of struct rnl_pool_attr that Pool() accepts.
 _NUMBERS = {name for name, field in ffi.typeof("struct rnl_pool_attr").fields
             if field.type.kind == "primitive"} - {"size", "stream", "guard", "nr_cpus"}
 
 
 class Pool:
-    """Workers that run Python functions, each on a GPU stream of its own, or on the host.
+    """Workers that run Python functions, each on its own GPU stream, or on the host.
 
-    nr_workers: 0 is the number of CPUs, and at most 8 for each device.
+    nr_workers: 0 means the number of CPUs, but at most 8 for each device.
     device: "cuda", "cuda:1", "cuda:all", "host"; "auto" is a GPU if one answers, else the host.
-    name: of the workers' threads. cpus: worker i runs on CPU cpus[i % len(cpus)].
+    name: the prefix of the threads' names. cpus: worker i runs on CPU cpus[i % len(cpus)].
     attributes: numbers of struct rnl_pool_attr: nr_urgent, max_queued, max_in_flight, ...
 
-    The streams are private: README.md says why. At the end of `with`, or `async with`, the pool is
-    closed: its jobs are done then. Those that wait for their time, or for space, are cancelled, and after an
-    exception all that had not started."""
+    The streams are private: README.md has the reason. The end of `with`, or `async with`, closes
+    the pool and waits for its jobs. Jobs that wait for their time or for space are cancelled; after
+    an exception all jobs that have not started are."""
 
     def __init__(self, nr_workers: int = 0, device: str = "auto", *, name: str = "runnel",
                  cpus: Optional[Sequence[int]] = None, **attributes: int):
@@ -131,13 +131,13 @@ class Pool:
         attr.log, attr.log_arg = lib.py_log, ffi.cast("void *", next(_numbers))
         check_start(lambda: lib.rnl_pool_create(poolp, attr), attr.log_arg, "Pool()")
         self._log_arg = attr.log_arg
-        self._owned = [poolp[0]]	# who pops it destroys it
+        self._owned = [poolp[0]]	# the thread that pops it destroys it
         self._c = poolp[0]
         self._born = forks.number()
-        self._closed = False		# it has come to its end: it admits no more calls
+        self._closed = False		# true once all jobs are done: further calls are refused
         self._closing = threading.RLock()
-        # An entry for each call that is in the library, and for each piece of memory that was lent.
-        # To append and to pop are atomic; a number's += is not.
+        # One entry for each call in the library, and for each piece of memory that is lent out.
+        # Lists, because append and pop are atomic, but += of a number is not.
         self._inside: List[None] = []
         self._lent: List[None] = []
         self._holds: weakref.WeakSet = weakref.WeakSet()
@@ -161,7 +161,7 @@ class Pool:
 
     @contextlib.contextmanager
     def _use(self, what: str) -> Iterator[Any]:
-        """For the time of a call on the C pool, which is not destroyed meanwhile."""
+        """A context for calls on the C pool, which is not destroyed meanwhile."""
         self._enter(what)
         try:
             yield self._c
@@ -180,7 +180,7 @@ class Pool:
             self._end()
 
     def _end(self) -> None:
-        """Destroys the C pool, if nothing needs it any more: the last one to leave does."""
+        """Destroys the closed C pool if it is not in use any more; the last user does this."""
         if self._closed and not self._lent and not self._inside and self._is_mine():
             try:
                 c = self._owned.pop()
@@ -189,14 +189,14 @@ class Pool:
             lib.rnl_pool_destroy(c)
 
     def close(self, timeout: Optional[float] = None, cancel: bool = False) -> None:
-        """Refuses further jobs, and waits until all are done; cancel: those that have not started
-        are cancelled. TimeoutError after `timeout` seconds: the pool is closed then, and its jobs
-        go on; close() may be called again. Not on a worker of the pool."""
+        """Refuses further jobs, and waits until all are done. cancel: jobs that have not started
+        are cancelled. Raises TimeoutError after `timeout` seconds: the pool is closed, its jobs
+        go on, and close() may be called again. Not on a worker of the pool."""
         if not self._is_mine() or self._closed:
             return
         left = nanoseconds(timeout, "Pool.close(): timeout")
         end = time.monotonic() + left / 1e9
-        self._inside.append(None)	# a signal's handler may close it, too
+        self._inside.append(None)	# a signal handler may close the pool meanwhile
         try:
             if not self._closing.acquire(timeout=min(left / 1e9, threading.TIMEOUT_MAX)
                                          if left >= 0 else -1):
@@ -204,14 +204,14 @@ class Pool:
             if not self._closed:
                 self._close(None if left < 0 else max(end - time.monotonic(), 0), cancel)
         finally:
-            if self._closing._is_owned():	# Ctrl-C may have come behind acquire()
+            if self._closing._is_owned():	# Ctrl-C may have interrupted right after acquire()
                 self._closing.release()
             self._leave()
 
     def _end_holds(self, error: BaseException) -> None:
         try:
             holds = list(self._holds)
-        except RuntimeError:	# a worker has added one meanwhile: the next turn is for it
+        except RuntimeError:	# a worker has added a hold meanwhile: retried in the next turn
             return
         for hold in holds:
             if not hold._released:
@@ -252,18 +252,18 @@ class Pool:
                after: Union[None, Barrier, Iterable[Barrier]] = None,
                deadline: Optional[float] = None, at: Optional[float] = None, when: Optional[int] = None,
                queue: Optional[Queue] = None, timeout: Optional[float] = None) -> Job:
-        """Has a worker call fn(*args), and returns the job at once. In a coroutine, `await job`.
+        """Submits fn(*args) to the workers, and returns the job. In a coroutine, `await job`.
 
         key: one worker runs all jobs with this key, in the order of their submits.
-        urgent: workers for urgent jobs (nr_urgent) take it, on a stream of high priority.
-        device: its number in the pool. barrier: counts the job. after: a barrier whose jobs come
-        first, or several.
+        urgent: the workers for urgent jobs (nr_urgent) run it, on a stream of high priority.
+        device: number of the device in the pool. barrier: counts the job. after: a barrier, or
+        several, whose jobs come first.
         deadline: seconds; a job that has not started by then raises Late, and its holds end.
-        at: a time of time.monotonic(), within a year: it starts then.
-        when: SPACE, EMPTY.
-        queue: where it goes when it is done.
-        timeout: seconds to wait for space in a full pool, then Full; 0: does not wait, as on a
-        worker and in a coroutine, where a wait would stop all others."""
+        at: start time, of time.monotonic(), within a year.
+        when: for a notice: SPACE or EMPTY.
+        queue: the completion queue that the job goes to when it is done.
+        timeout: seconds to wait for space in a full pool, then Full. 0: does not wait; so do a
+        worker and a coroutine, where a wait would block all others."""
         if not callable(fn):
             raise TypeError(f"Pool.submit(): fn is {fn!r}; it must be a function")
         loop = None
@@ -324,7 +324,7 @@ class Pool:
 
     def _submit(self, job: Job, plain: bool, key: Optional[Hashable], at: Optional[float],
                 when: Optional[int], timeout: Optional[float]) -> int:
-        """plain: the library does not know the job yet; _set() was not called."""
+        """plain: the library's job is not initialised yet, because _set() was not called."""
         pool, c = self._c, job._c
         if key is not None:
             key = (key if isinstance(key, int) else hash(key)) & MASK
@@ -350,30 +350,30 @@ class Pool:
         return -errno.EAGAIN if ret == -errno.ETIMEDOUT else ret
 
     def barrier(self) -> Barrier:
-        """A new barrier for jobs of this pool."""
+        """Returns a new barrier for jobs of this pool."""
         return Barrier(self)
 
     def map(self, fn: Callable[["maps.Chunk"], Any], array: Any, out: Any = None, *,
             chunk: Optional[int] = None, halo: Tuple[int, int] = (0, 0), copies_first: bool = False,
             queue: Optional[Queue] = None) -> Job:
-        """Streams an array through the workers: copies in, fn(chunk), and copies out at once.
+        """Streams an array through the workers: copies in, fn(chunk) and copies out overlap.
 
         The elements are the rows along the first axis. fn reads chunk.input and writes chunk.out,
-        which are on the device; on the host they are numpy arrays. out: an array of as many rows,
-        or `array` itself; None: there is no output. chunk: rows of a chunk; None: the library
-        chooses. halo: rows of the neighbours that a chunk's input begins and ends with.
-        The job that is returned is done when the map is; its value is `out`."""
+        which are on the device; on the host they are numpy arrays. out: an array with as many rows,
+        or `array` itself; None for no output. chunk: rows of a chunk; None: the library
+        chooses. halo: rows of the neighbours at the begin and at the end of a chunk's input.
+        The returned job is done when the map is; its value is `out`."""
         return maps.start(self, fn, array, out, chunk, halo, copies_first,
                           chosen(queue, "Pool.map()"))
 
     def cancel(self) -> int:
-        """Cancels all jobs that have not started. How many there were."""
+        """Cancels all jobs that have not started. Returns their number."""
         with self._use("Pool.cancel()") as c:
             return check(lib.rnl_pool_cancel(c), "Pool.cancel()")
 
     def drain(self, timeout: Optional[float] = None) -> None:
-        """Waits until all accepted jobs are done, but for those that wait for their time (at=) or for
-        space (when=). TimeoutError after `timeout` seconds."""
+        """Waits until all accepted jobs are done, except jobs that wait for their time (at=) or for
+        space (when=). Raises TimeoutError after `timeout` seconds."""
         with self._use("Pool.drain()") as c:
             ret = wait_elsewhere(self, lambda ns: lib.rnl_pool_drain(c, ns), timeout,
                                  "Pool.drain()")
@@ -384,7 +384,7 @@ class Pool:
         check(ret, "Pool.drain()")
 
     def resize(self, nr_workers: int) -> None:
-        """Changes the number of workers, urgent ones not counted, while others submit."""
+        """Changes the number of workers, without the urgent ones. Others may submit meanwhile."""
         with self._use("Pool.resize()") as c:
             try:
                 check_start(lambda: lib.rnl_pool_resize(c, nr_workers), self._log_arg,
@@ -395,20 +395,20 @@ class Pool:
     # ---- memory ----
 
     def pinned(self, shape: Any, dtype: Any = "uint8", timeout: Optional[float] = None) -> Any:
-        """A numpy array in page-locked memory, not initialised: the device copies it by itself. The
-        memory goes back to the pool with the last array that uses it. Once pinned_max is reached it
-        waits for that, `timeout` seconds at most, and not on a worker."""
+        """Returns a numpy array in page-locked memory, not initialised, which the device accesses
+        directly. The memory returns to the pool with the last array that uses it. At pinned_max the
+        call waits for that, `timeout` seconds at most; on a worker it does not wait."""
         return memory.pinned(self, shape, dtype, timeout)
 
     def device_array(self, shape: Any, dtype: Any = "uint8", device: int = 0) -> Any:
-        """An array in memory of a device, not initialised: on a GPU for torch, CuPy and Numba, on
-        the host numpy's. Drop it when no job uses it any more."""
+        """Returns an array in memory of a device, not initialised: a DeviceArray for torch, CuPy
+        and Numba, on the host a numpy array. Drop it when no job uses it any more."""
         return memory.device_array(self, shape, dtype, device)
 
     # ---- figures ----
 
     def stats(self, worker: Optional[int] = None) -> Dict[str, Any]:
-        """The figures of struct rnl_pool_stats, of the pool or of one worker."""
+        """Returns struct rnl_pool_stats, of the pool or of one worker."""
         stats = ffi.new("struct rnl_pool_stats *")
         stats.size = ffi.sizeof(stats[0])
         with self._use("Pool.stats()") as c:
@@ -417,7 +417,7 @@ class Pool:
         return _as_dict(stats[0])
 
     def health(self) -> Dict[str, Any]:
-        """The figures of struct rnl_health; `state` is "ok", "overloaded", "stuck" or "failed"."""
+        """Returns struct rnl_health; `state` is "ok", "overloaded", "stuck" or "failed"."""
         health = self._health("Pool.health()", ())
         figures = dict(_as_dict(health[0]), state=HEALTH[health.state])
         del figures["max_unfinished"], figures["nr_unfinished"]
@@ -432,7 +432,7 @@ class Pool:
         return health
 
     def metrics(self) -> str:
-        """All figures as text for Prometheus."""
+        """Returns all figures as text for Prometheus."""
         with self._use("Pool.metrics()") as c:
             size = 1 << 16
             while True:
@@ -443,8 +443,8 @@ class Pool:
                 size = need + 4096
 
     def unfinished(self) -> List[Dict[str, Any]]:
-        """The jobs that have started and are not done: worker, seconds, and where each is: in its
-        "function", on the "device" or kept by a "hold"."""
+        """Returns the jobs that have started and are not done: the worker, the seconds, and the
+        place: in the "function", on the "device" or kept by a "hold"."""
         jobs = ffi.new("struct rnl_unfinished[]", 1024)
         health = self._health("Pool.unfinished()", jobs)
         return [{"worker": j.worker, "seconds": j.for_ns / 1e9, "where": WHERE[j.where]}
@@ -452,14 +452,14 @@ class Pool:
 
     @contextlib.contextmanager
     def trace(self, path: str) -> Iterator[None]:
-        """Within `with` a trace runs: a file for https://ui.perfetto.dev and `runnel report`."""
+        """Traces the body of `with` to a file for https://ui.perfetto.dev and `runnel report`."""
         name = _bytes(path, "Pool.trace(): path")
         with self._use("Pool.trace()") as c:
             check(lib.rnl_trace_start(c, name, ffi.NULL), f"Pool.trace({path!r})")
         try:
             yield
         finally:
-            if not self._closed:	# its end ends the trace
+            if not self._closed:	# the end of the pool has ended the trace
                 with self._use("Pool.trace()") as c:
                     check(lib.rnl_trace_stop(c), f"Pool.trace({path!r})")
 
@@ -468,10 +468,10 @@ class Pool:
 
 
 def _at_exit() -> None:
-    """The interpreter ends: a worker that called Python afterwards would never return.
+    """Closes all pools before the interpreter ends: later a worker's call of Python never returns.
 
-    A job of one pool may wait for one of another, and a function may take a hold yet: so all pools
-    are looked at in turns, until none is left."""
+    A job of one pool may wait for a job of another pool, and a function may still take a hold. So
+    all pools are closed in turns, until no pool is left."""
     given_up: set = set()
     try:
         while True:
@@ -484,10 +484,10 @@ def _at_exit() -> None:
                     pool.close(EXIT_TURN, cancel=True)
                 except TimeoutError:
                     continue
-                except (Exception, SystemExit):	# a callback's
+                except (Exception, SystemExit):	# raised by a callback
                     log.exception("the end of %r", pool)
                     given_up.add(pool)
-    except KeyboardInterrupt:	# it does not wait for functions any longer
+    except KeyboardInterrupt:	# ends the wait for running functions
         return
 
 

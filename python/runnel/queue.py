@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Completion queues: jobs that are done come to an event loop.
+"""Completion queues, which pass done jobs to an event loop.
 
-asyncio's loops have one each, made by the first submit in a coroutine; its eventfd is in the loop
-beside the sockets."""
+Each asyncio loop has one, made by the first submit in a coroutine; the loop polls the queue's
+eventfd."""
 from __future__ import annotations
 
 import collections
@@ -18,52 +18,52 @@ from . import forks
 from .errors import Error, call_each, check, refusal, wait
 from .job import Job
 
-LOOK_S = 0.02		# an await of another loop's job: whether that loop was closed
-ONE = (1).to_bytes(8, sys.byteorder)	# what an eventfd takes
+LOOK_S = 0.02		# interval of checks in an await of another loop's job: is that loop closed?
+ONE = (1).to_bytes(8, sys.byteorder)	# a write of this makes an eventfd readable
 
 
 class Queue:
-    """Where jobs go when they are done: Pool.submit(..., queue=queue).
+    """A queue that gets jobs when they are done: Pool.submit(..., queue=queue).
 
-    One call reaps at a time: another one meanwhile, as that of a signal's handler, raises Error
+    One call reaps at a time: a concurrent call, for example in a signal handler, raises Error
     (EBUSY). A callback may reap.
 
-    For another event loop than asyncio's: fileno() is readable when reap() has jobs. With an
-    edge-triggered poll, reap until it gives fewer than were asked for. Reap until all jobs are
-    back: a queue that is dropped before stays, with them."""
+    For event loops other than asyncio's: fileno() is readable when reap() has jobs. With an
+    edge-triggered poll, reap until fewer jobs than requested are returned. Reap until all jobs are
+    back: a queue that is dropped earlier stays in memory, with its jobs."""
 
     def __init__(self, loop: Any = None):
         cqp = ffi.new("struct rnl_cq **")
         check(lib.rnl_cq_create(cqp), "Queue()")
         self._c = cqp[0]
         self._born = forks.number()
-        self.loop = loop		# the asyncio loop whose queue it is; None: none
+        self.loop = loop		# the asyncio loop of the queue, or None
         self._loop_thread = threading.get_ident()
-        self._jobs: Set[Job] = set()	# that will come here
+        self._jobs: Set[Job] = set()	# the jobs that will come to this queue
         self._turn: Dict[None, Any] = {}	# the frame of the call that reaps
         self._given: Any = None		# an array that the library fills, then a list of its jobs
-        self._left: collections.deque = collections.deque()	# not returned yet
-        self._awaits: Dict[Any, int] = {}	# other loops, and how many awaits there are
-        self._looks: Set[Any] = set()	# loops with a timer
+        self._left: collections.deque = collections.deque()	# reaped, but not returned yet
+        self._awaits: Dict[Any, int] = {}	# other loops -> their number of awaits
+        self._looks: Set[Any] = set()	# other loops with a timer for _look()
 
     def fileno(self) -> int:
         return check(lib.rnl_cq_fd(self._c), "Queue.fileno()")
 
     def reap(self, most: int = 64) -> List[Job]:
-        """The jobs that are done, `most` of them at most; it does not wait."""
+        """Returns at most `most` jobs that are done; does not wait."""
         return self._take(lambda jobs, nr: lib.rnl_cq_reap(self._c, jobs, nr, 0), most, "Queue.reap()")
 
     def wait(self, most: int = 64, timeout: Optional[float] = None) -> List[Job]:
-        """As reap(), but waits for one job at least; none: `timeout` seconds have passed."""
+        """Like reap(), but waits for at least one job; returns [] after `timeout` seconds."""
         def reap(jobs: Any, nr: int) -> int:
             return wait(lambda ns: lib.rnl_cq_reap(self._c, jobs, nr, ns) or -errno.ETIMEDOUT,
                         timeout, "Queue.wait()")
 
         return self._take(reap, most, "Queue.wait()")
 
-    # Ctrl-C may come between any two steps here, and a callback may reap, or exit. So the library
-    # gives jobs to an array that is the queue's, and they are in it, or in _left, until they are
-    # returned. To finish a job twice does nothing.
+    # Ctrl-C may interrupt between any two steps here, and a callback may reap or exit. So the
+    # library stores jobs in an array of the queue, and each job is in the array or in _left until
+    # it is returned. To finish a job twice has no effect.
 
     def _take(self, call, most: int, what: str) -> List[Job]:
         if not isinstance(most, int) or not 1 <= most <= 1 << 20:
@@ -89,14 +89,14 @@ class Queue:
             raise
         finally:
             if self._left or self._given is not None:
-                os.write(self.fileno(), ONE)	# it is readable again
+                os.write(self.fileno(), ONE)	# makes it readable again
         if not done and nr < 0 and nr != -errno.ETIMEDOUT:
             raise refusal(nr, what)
         return done
 
     def _fill(self, call, most: int, what: str) -> int:
-        """Has the library give jobs, which go to _left. What is there comes first, and no wait is
-        for it."""
+        """Reaps jobs of the library, and adds them to _left. If _left has jobs already, it does not
+        wait."""
         try:
             if self._turn.setdefault(None, sys._getframe()) is not sys._getframe():
                 self._end_stale_turn()
@@ -112,7 +112,7 @@ class Queue:
                 del self._turn[None]
 
     def _end_stale_turn(self) -> None:
-        """Ctrl-C may have come between a call's last steps: then its frame runs no more."""
+        """Ends the turn of a call that Ctrl-C interrupted in its last steps: its frame ended."""
         holder = self._turn.get(None)
         for frame in sys._current_frames().values():
             while frame is not None and frame is not holder:
@@ -138,7 +138,7 @@ class Queue:
             not self.loop.is_closed()
 
     def has_ended(self) -> bool:
-        """Whether its loop was closed: then nobody reaps it but sweep()."""
+        """Returns true if the queue's loop was closed; then only sweep() reaps the queue."""
         return self.loop is not None and self.loop.is_closed()
 
     def sweep_if_ended(self) -> bool:
@@ -148,7 +148,7 @@ class Queue:
         return ended
 
     def begin_await(self, loop: Any) -> None:
-        """Another loop than the queue's, which may be closed, awaits a job."""
+        """Notes an await in another loop than the queue's loop, which may be closed."""
         self._awaits[loop] = self._awaits.get(loop, 0) + 1
         if loop not in self._looks:
             self._looks.add(loop)
@@ -160,7 +160,7 @@ class Queue:
             del self._awaits[loop]
 
     def _look(self, loop: Any) -> None:
-        """Takes the place of the queue's loop when that was closed."""
+        """Makes @loop the queue's loop if the queue's own loop was closed."""
         if self.has_ended() and loop in self._awaits:
             with _moves:
                 if self.has_ended():
@@ -177,7 +177,7 @@ class Queue:
         try:
             self.reap(256)
         except Error as error:
-            if error.errno != errno.EBUSY:	# a sweep is at it yet, and may take the last job
+            if error.errno != errno.EBUSY:	# a sweep reaps now, and may take the last job
                 raise
             self.loop.call_later(LOOK_S, self._reap_moved)
         if self._jobs:
@@ -189,13 +189,13 @@ class Queue:
                 _loops.pop(loop, None)
 
     def __del__(self):
-        # The jobs that use it keep it: so none is under way.
+        # Jobs keep a reference to their queue, so no job of it is under way.
         if getattr(self, "_c", None) and self._born == forks.number():
             lib.rnl_cq_destroy(self._c)
 
 
 _loops: dict = {}		# asyncio loop -> its queue
-_moves = threading.Lock()	# no callback is called meanwhile
+_moves = threading.Lock()	# a holder calls no callback
 
 
 def _forked() -> None:
@@ -207,7 +207,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def sweep() -> None:
-    """Finishes jobs whose loop was closed, and forgets loops that have none."""
+    """Finishes jobs whose loop was closed, and forgets closed loops without jobs."""
     for loop, queue in list(_loops.items()):
         if queue._born != forks.number():
             _loops.pop(loop, None)
@@ -216,14 +216,14 @@ def sweep() -> None:
                 while queue.has_ended() and queue.reap(256):
                     pass
             except Error as error:
-                if error.errno != errno.EBUSY:	# another thread is at it
+                if error.errno != errno.EBUSY:	# another thread reaps now
                     raise
             if queue.has_ended() and not queue._jobs:
                 _loops.pop(loop, None)
 
 
 def chosen(queue: Any, what: str) -> Optional[Queue]:
-    """The caller's queue, or that of its loop, or none."""
+    """Returns the given queue, or the queue of the running loop, or None."""
     if queue is None:
         return loop_queue()
     if not isinstance(queue, Queue):
@@ -232,8 +232,8 @@ def chosen(queue: Any, what: str) -> Optional[Queue]:
 
 
 def loop_queue() -> Optional[Queue]:
-    """The queue of the event loop that runs in this thread; None: none runs."""
-    # While another thread imports asyncio, the module has not all of its names.
+    """Returns the queue of the event loop that runs in this thread, or None."""
+    # While another thread imports asyncio, the module may lack this name.
     running = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
     loop = running() if running else None
     if loop is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The stream of the worker that runs a job, for torch, CuPy and Numba.
 
-Work that goes elsewhere is not waited for: so a job wraps what it does. The wrap stays inside of
-the job: a handle belongs to its worker, and the next job may run on another one."""
+A job does not wait for work on other streams. So its GPU work must be in one of these contexts,
+which must end in the job: a handle belongs to a worker, and the next job may run on another."""
 from __future__ import annotations
 
 import contextlib
@@ -18,13 +18,13 @@ SHARED = (1, 2)		# cudaStreamLegacy, cudaStreamPerThread: handles that all threa
 
 
 def worker() -> Optional[int]:
-    """The index of the worker that this thread is; None: it is no worker."""
+    """Returns the index of the worker that this thread is, or None."""
     index = lib.rnl_worker().index
     return index if index >= 0 else None
 
 
 def stream() -> Optional[int]:
-    """In a job: the handle of its stream, a cudaStream_t; None on the host device."""
+    """In a job: returns the handle of its stream, a cudaStream_t, or None on the host device."""
     if worker() is None:
         raise RuntimeError("stream() is for a job's function: another thread has no stream")
     handle = int(ffi.cast("uintptr_t", lib.rnl_stream()))
@@ -37,19 +37,19 @@ def stream() -> Optional[int]:
 
 
 def torch_stream() -> ContextManager[Any]:
-    """In a job: `with torch_stream():` torch works on the job's stream. On the host: as ever."""
+    """In a job: `with torch_stream():` makes torch use the job's stream. No effect on the host."""
     handle = stream()
     if handle is None:
         return contextlib.nullcontext()
     import torch
     kept = getattr(_thread, "torch_stream", None)
-    if kept is None or kept[0] != handle:	# to make one takes longer than to launch a graph
+    if kept is None or kept[0] != handle:	# kept, since making one takes longer than a launch
         kept = _thread.torch_stream = handle, torch.cuda.ExternalStream(handle)
     return torch.cuda.stream(kept[1])
 
 
 def cupy_stream() -> ContextManager[Any]:
-    """In a job: `with cupy_stream():` CuPy works on the job's stream. On the host: nothing."""
+    """In a job: `with cupy_stream():` makes CuPy use the job's stream. No effect on the host."""
     handle = stream()
     if handle is None:
         return contextlib.nullcontext()
@@ -58,7 +58,7 @@ def cupy_stream() -> ContextManager[Any]:
 
 
 def numba_stream() -> Any:
-    """In a job: the stream for kernel[grid, block, numba_stream()]; 0 on the host device."""
+    """In a job: returns the stream for kernel[grid, block, numba_stream()], or 0 on the host."""
     handle = stream()
     if handle is None:
         return 0

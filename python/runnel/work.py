@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a job issues to its stream: copies, fills, and functions of the program.
+"""Work that a job issues to its stream: copies, fills, and functions of the program.
 
-What is issued happens later, in order, and before the job is done. What a job copies is kept until
-then."""
+Issued work happens later, in order, and before the job is done. The objects that a job copies are
+kept until then."""
 from __future__ import annotations
 
 import errno
@@ -19,7 +19,7 @@ from .job import Job, _thread, call, keep, running_job
 
 
 def _area(thing: Any, writes: bool, what: str) -> Tuple[Any, int, Any]:
-    """Address and bytes of an array or a buffer, and what keeps it."""
+    """Returns the address and the bytes of an array or a buffer, and the object that keeps it."""
     if getattr(getattr(thing, "dtype", None), "hasobject", False) or \
             isinstance(thing, memoryview) and "O" in re.sub(":[^:]*:", "", thing.format):
         raise TypeError(f"{what}: it has objects of Python, whose references a copy does not count")
@@ -47,7 +47,7 @@ def _area(thing: Any, writes: bool, what: str) -> Tuple[Any, int, Any]:
 
 
 def _in_job(what: str) -> None:
-    """A callback runs on a worker, too; but nothing would keep what it copies."""
+    """Refuses calls in callbacks: they run on a worker, too, but nothing would keep the objects."""
     if getattr(_thread, "job", None) is None:
         raise Error(errno.ENODEV, f"{what}: this thread runs no job's function; call it in a job")
 
@@ -58,9 +58,9 @@ def _issued(ret: int, what: str) -> None:
 
 
 def copy(dst: Any, src: Any) -> None:
-    """In a job: copies between arrays and buffers of the host and of devices, of the same bytes, on
-    the job's stream. It returns before the copy has happened, which comes before the job is
-    done."""
+    """In a job: copies between arrays and buffers of the host and of devices, of the same size, on
+    the job's stream. The call returns before the copy has happened; the job is done after the
+    copy."""
     _in_job("copy()")
     to = of = kept_to = kept_of = None
     try:
@@ -71,8 +71,8 @@ def copy(dst: Any, src: Any) -> None:
         _issued(lib.rnl_copy(to, of, size), "copy()")
         keep(kept_to, kept_of)
     finally:
-        # An exception keeps this frame. Before 3.12.7 the collector crashes at a memoryview in a
-        # circle that something has a view of: github.com/python/cpython/issues/77894.
+        # An exception keeps this frame. Before 3.12.7 the collector crashes if a memoryview with
+        # exports is in a cycle: github.com/python/cpython/issues/77894.
         to = of = kept_to = kept_of = None
 
 
@@ -91,20 +91,20 @@ def fill(dst: Any, value: int) -> None:
         _issued(ret, "fill()")
         keep(kept)
     finally:
-        to = kept = None		# as in copy()
+        to = kept = None		# like in copy()
 
 
 def launch(fn: Callable, *args: Any) -> None:
-    """In a job: has fn(*args) work in the order of the job's stream.
+    """In a job: runs the work of fn(*args) in the order of the job's stream.
 
-    On a GPU fn is called at once, and issues its work to stream(). On the host fn is the work: it
-    is called by the stream's thread, behind the copies that the job has issued before. So a job
-    that copies and then computes with numpy launches what computes."""
+    On a GPU fn is called immediately, and issues its work to stream(). On the host fn is the work:
+    the stream's thread calls it after the copies that the job has issued before. So a job that
+    copies and then computes with numpy must launch the computing function."""
     job = running_job("launch()")
     if not job._pool.on_host:
         fn(*args)
         return
-    hold = ffi.new("struct rnl_hold *")		# tells the job what came of fn
+    hold = ffi.new("struct rnl_hold *")		# released with the result of fn
     check(lib.rnl_job_hold(job._c, hold), "launch()")
     ret = launch_on_host(job, fn, args, lambda code: lib.rnl_hold_release(hold, code))
     if ret:
@@ -113,7 +113,7 @@ def launch(fn: Callable, *args: Any) -> None:
 
 
 def launch_on_host(job: Job, fn: Callable, args: tuple, told: Callable[[int], Any]) -> int:
-    """Issues a call of fn to the host stream; told(code) is called after it. The job keeps it."""
+    """Issues a call of fn, followed by told(code), to the host stream. The job keeps both."""
     handle = ffi.new_handle((job, fn, args, told))
     job._kept.append(handle)
     return lib.py_launch(handle)
