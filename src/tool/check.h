@@ -40,8 +40,8 @@ struct check_stream {
 
 /* The machine to check. */
 struct check_machine {
-	const char *device;		/* name, in the form of rnl_device_describe() */
-	char first[24];			/* the first of these; all but check_peers() use it */
+	const char *device;		/* name of one or several, like for rnl_pool_create() */
+	char first[24];			/* its first device; all but check_peers() use that */
 	struct rnl_device_info info;	/* description of the first device */
 	struct tool_cuda cuda;
 	struct tool_gpu gpu;		/* set if info.cuda is true */

@@ -14,7 +14,7 @@
 #include <runnel.h>
 #include <runnel/stats.h>
 
-#define TOOL_WORKERS_MAX 64	/* of the tool's pools; the library allows RNL_WORKERS_MAX */
+#define TOOL_WORKERS_MAX 64	/* of a pool of the tool; the library allows RNL_WORKERS_MAX */
 
 #define TOOL_WAIT_NS 120000000000	/* no wait of the tool takes this long */
 
