@@ -126,10 +126,10 @@ completions := $(datadir)/bash-completion/completions
 # For each function, "its-page.3 function.3": what `man function` is to find.
 man3_links = awk '/^@(function|macro|type) / { p = FILENAME; gsub(/.*\/|\.in$$/, "", p); \
 	for (i = 2; i <= NF; i++) if ($$i ".3" != p) print p, $$i ".3" }' $(srcdir)/docs/man/*.3.in
-blank := $(subst ,, )
-PAGES := embedding guide patterns tutorial
-# Links to what is not installed become text.
-installed_links = sed -E 's/\]\((https?:|\#|($(subst $(blank),|,$(PAGES)))\.md)/]\n\1/g; s/\[([^]]*)\]\([^)]*\)/\1/g; s/\]\n/](/g'
+PAGES := README.md docs/embedding.md docs/guide.md docs/patterns.md docs/tutorial.md
+# All of them into one folder; links to what is not installed become text.
+installed_links = sed -E 's,\]\((docs|\.\.)/,](,g; s/\]\((https?:|\#|(README|embedding|guide|patterns|tutorial)\.md)/]\n\1/g; \
+	s/\[([^]]*)\]\([^)]*\)/\1/g; s/\]\n/](/g'
 install: lib tool man runnel.pc
 	install -d $(foreach d,$(bindir) $(foreach n,1 3 7,$(mandir)/man$n) $(completions) $(docdir) $(libdir)/pkgconfig $(includedir)/runnel,"$(DESTDIR)$d")
 	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h "$(DESTDIR)$(includedir)/$$h" || exit; done
@@ -139,15 +139,15 @@ install: lib tool man runnel.pc
 	$(man3_links) | while read -r page name; do ln -sf $$page "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
 	install -m 644 $(srcdir)/src/tool/completion.bash "$(DESTDIR)$(completions)/runnel"
 	install -m 644 $(srcdir)/CHANGELOG $(srcdir)/LICENSE "$(DESTDIR)$(docdir)"
-	for p in $(PAGES); do $(installed_links) $(srcdir)/docs/$$p.md >"$(DESTDIR)$(docdir)/$$p.md" && \
-	  chmod 644 "$(DESTDIR)$(docdir)/$$p.md" || exit; done
+	for p in $(PAGES); do $(installed_links) $(srcdir)/$$p >"$(DESTDIR)$(docdir)/$${p##*/}" && \
+	  chmod 644 "$(DESTDIR)$(docdir)/$${p##*/}" || exit; done
 	install -m 644 librunnel.a "$(DESTDIR)$(libdir)"
 	install -m 755 $(SO) "$(DESTDIR)$(libdir)"
 	ln -sf $(SO) "$(DESTDIR)$(libdir)/$(SONAME)"
 	ln -sf $(SONAME) "$(DESTDIR)$(libdir)/librunnel.so"
 	install -m 644 runnel.pc "$(DESTDIR)$(libdir)/pkgconfig"
 uninstall:
-	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(addprefix $(docdir)/,CHANGELOG LICENSE $(PAGES:%=%.md)),"$(DESTDIR)$f")
+	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(addprefix $(docdir)/,CHANGELOG LICENSE $(notdir $(PAGES))),"$(DESTDIR)$f")
 	rm -f $(foreach p,$(MANUALS),"$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $p))/$p")
 	$(man3_links) | while read -r page name; do rm -f "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
 	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,"$(DESTDIR)$(libdir)/$f")

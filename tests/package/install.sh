@@ -32,9 +32,9 @@ for file in CHANGELOG LICENSE; do
 	check "$file" cmp "$srcdir/$file" "$docs/$file"
 done
 # The pages are those of the sources, but for links to what is not installed: these are text.
-for page in embedding guide patterns tutorial; do
-	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/docs/$page.md" >"$dir/out"
-	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/$page.md" | cmp -s "$dir/out" - || complain "$page.md differs"
+for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/tutorial.md; do
+	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/$page" >"$dir/out"
+	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "$page differs"
 done
 sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | sort -u >"$dir/links"
 [ -s "$dir/links" ] || complain 'the pages have no links'
