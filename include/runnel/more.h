@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What few jobs have: a time, an order, several barriers, a notice, a trace id. */
+/* Rare settings of jobs: a start time, an order, several barriers, a notice, a trace id. */
 #ifndef RUNNEL_MORE_H
 #define RUNNEL_MORE_H
 
@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /*
- * A barrier that a job comes after: struct rnl_job_more. Each job has its own list of them, which begins
- * as zero, and is not changed while the job is submitted and not done.
+ * A further barrier that a job comes after: struct rnl_job_more. Each job has its own list of them.
+ * The list begins as zero, and is not changed while the job is submitted and not done.
  */
 struct rnl_after {
 	struct rnl_barrier *barrier;
@@ -21,36 +21,35 @@ struct rnl_after {
 enum rnl_when {
 	RNL_NOW = 0,
 	RNL_SPACE = 1,	/* the pool has room: at most half of max_queued jobs are in the workers'
-			 * queues, at most half are deferred, at most half are behind others, and
-			 * rnl_submit_wait() blocks no thread for either of the latter */
-	RNL_EMPTY = 2	/* the pool is closed, and all other jobs are done, or in their completion
-			 * queue */
+			 * queues, at most half are deferred, at most half are later jobs of chains,
+			 * and no thread waits in rnl_submit_wait() for places of the latter two */
+	RNL_EMPTY = 2	/* the pool is closed, and all other jobs are done or wait to be reaped */
 };
 
 /*
- * What few jobs have: rnl_job_set_more(). It is memory of the program's, of one job, and is not changed
- * while that is submitted and not done. It begins as RNL_JOB_MORE_INIT. The second part belongs to the
- * library.
+ * Rare settings of a job: rnl_job_set_more(). The struct is memory of the program, for one job, and
+ * is not changed while the job is submitted and not done. It begins as RNL_JOB_MORE_INIT. The
+ * second group of fields belongs to the library.
  */
 struct rnl_job_more {
-	int64_t start_ns;	/* a time of rnl_clock(), not before which it is queued; 0: none */
+	int64_t start_ns;	/* a time of rnl_clock(): the job is not queued before; 0: none */
 	struct rnl_order *order; /* NULL: none */
 	struct rnl_after *after; /* further barriers that it comes after: rnl_job_set_after() */
 	uint32_t nr_after;
-	uint32_t when;		/* enum rnl_when: what it waits for, as a notice */
-	uint8_t trace_id[16];	/* is in a trace with the job, unless it is zero: a W3C trace-id, say */
+	uint32_t when;		/* enum rnl_when: event that the job waits for, as a notice */
+	uint8_t trace_id[16];	/* shown in a trace with the job, unless zero: a W3C trace-id, say */
 
 	struct rnl_job *job;
 	struct rnl_barrier *first; /* of rnl_job_set_after() */
-	uint64_t gate;		/* whether it is ready in its order, and at its head */
-	void *next, *before, *child, *cancelled; /* while it is delayed */
+	uint64_t gate;		/* whether the job is ready in its order, and at its head */
+	void *next, *before, *child, *cancelled; /* while the job is delayed */
 };
 #define RNL_JOB_MORE_INIT { 0, NULL, NULL, 0, RNL_NOW, { 0 }, NULL, NULL, 0, NULL, NULL, NULL, NULL }
 
 /*
- * An order: jobs that start in the order of their submits though they come after different barriers;
- * a communicator's collectives, say, must start in one order on all ranks. All fields belong to the
- * library.
+ * An order: jobs that start in the order of their submits, although they come after different
+ * barriers. For example, the collectives of a communicator must start in one order on all ranks.
+ * All fields belong to the library.
  *
  *		init	submit	fini
  *	submit	X	-	X	-: no outside synchronisation needed
@@ -58,83 +57,84 @@ struct rnl_job_more {
 struct rnl_order {
 	struct rnl_pool *pool;
 	uint64_t key;
-	void *waiting;		/* jobs that came while another one waits */
-	struct rnl_job *first;	/* those that were taken off there, in their order */
+	void *waiting;		/* jobs that arrived while another job waits */
+	struct rnl_job *first;	/* jobs that were taken off `waiting`, in their order */
 	uint32_t generation;
 	uint32_t reserved;
 };
 
 /*
  * Makes an order.
- * @key: all its jobs have this key, and so one worker: rnl_job_set_key(), RNL_KEY_WORKER(). In a pool
- *	of several devices, jobs that are placed are all placed on one.
+ * @key: the key of all its jobs, so one worker runs them: rnl_job_set_key(), RNL_KEY_WORKER(). In a
+ *	pool of several devices, all placed jobs of the order are placed on one device.
  * Return: 0; -EINVAL order or pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key);
 
 /*
- * Ends the use of an order, whose memory may be reused then.
- * @order: may be NULL. No submit to it may run at the same time or later.
- * Context: blocks until all its jobs were queued: until their barriers' jobs are issued. So not on a
- *	worker of the pool, which may be the one that has to issue them.
+ * Ends the use of an order. Its memory may be reused afterwards.
+ * @order: may be NULL. No submit to the order may run concurrently or later.
+ * Context: blocks until all its jobs are queued, that is, until the jobs of their barriers are
+ *	issued. Not on a worker of the pool, because those jobs may need that worker.
  * Since: 0.1
  */
 RNL_API void rnl_order_fini(struct rnl_order *order);
 
 /*
- * Names what few jobs have: a time, an order, several barriers to come after, what a notice waits for,
- * a trace id. It is looked at with each submit, which refuses what cannot be together.
+ * Sets the rare settings of a job: a start time, an order, further barriers, the event that a
+ * notice waits for, a trace id. Each submit reads the struct, and refuses wrong combinations.
  *
- * `start_ns` delays the job: its submit queues it at that time, not before; one that has passed is now.
- * On an idle machine it starts within a millisecond of its time. It may be 366 days from now at most: a
- * time of day is refused, as it is decades later. For a job that starts each 10 ms, let its callback add
- * 10 ms to the time and submit the job again, unless a flag of the program says that this was the last
- * time: a cancel may come while the job runs, and is forgotten by its next submit. A deadline counts from
- * the time. A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
- * until its time has come; its barrier does. Its submit returns -EAGAIN only if its barrier counts too
- * many jobs, or there is no space for the jobs behind it. Delayed jobs cost the pool O(log n) each, on
- * average, and so does a cancel of one: it completes within 10 ms (the first one of a million within
- * some 100 ms). rnl_pool_close() completes delayed jobs with -ECANCELED.
+ * `start_ns` delays the job: after its submit, the job is queued at that time. A time in the past
+ * means now. On an idle machine the job starts within a millisecond of its time. A time more than
+ * 366 days from now is refused, so a time of day is: it is decades later. For a job that starts
+ * every 10 ms, let its callback add 10 ms to the time and submit the job again, until a flag of the
+ * program ends that. A cancel cannot replace the flag: if it comes while the job runs, the next
+ * submit forgets it. A deadline counts from the start time. Before that time, the job's barrier
+ * counts it, but max_queued, drains and rnl_pool_read_stats() do not. Its submit returns -EAGAIN
+ * only if its barrier counts too many jobs, or if the later jobs of its chain find no space. A
+ * delayed job costs O(log n) on average, and so does its cancel: it completes within 10 ms then
+ * (the first one of a million within some 100 ms). rnl_pool_close() cancels delayed jobs.
  *
- * `order` has the job start behind the jobs of the order that were submitted before, with the order's
- * key. If it comes after barriers it waits for these in no queue, and the jobs behind it in the order
- * wait with it; jobs of the key that have no order, and above all the barriers' own, go on. A job only
- * waits for jobs that were submitted earlier, in this order or another one, so orders cannot deadlock:
- * also if a job of the order is in a barrier that another one comes after, and both are submitted at
- * once. Submits by different threads have the order in which they happened, if one happened before the
- * other. A submit may queue jobs of other threads that wait in the order. Its jobs count as deferred
- * until they are queued. A cancelled or expired one completes in its turn.
+ * `order` gives the job the order's key, and starts it after the jobs of the order that were
+ * submitted before. While a job waits for its barriers, it is in no queue, and later jobs of the
+ * order wait with it. Jobs with this key and no order go on, above all the barriers' own jobs.
+ * Orders cannot deadlock, because a job only waits for jobs that were submitted earlier, in any
+ * order. That holds even if a job of the order is in a barrier that another one comes after, and
+ * both are submitted concurrently. Submits by different threads are ordered only if one happened
+ * before the other. A submit may queue jobs of other threads that wait in the order. The jobs of an
+ * order count as deferred until they are queued. A cancelled or expired job completes in its turn.
  *
- * `after` has the job come after further barriers, each as rnl_job_set_after() says: after the tasks that a
- * task of a graph needs, say, each of which is in a barrier of its own. It starts when the jobs that all
- * of them count at its submit are issued, and is done when these are.
+ * `after` makes the job come after further barriers, under the rules of rnl_job_set_after(). In a
+ * task graph, for example, each task is in a barrier of its own, and comes after the barriers of
+ * the tasks that it needs. The job starts when all jobs that the barriers count at its submit are
+ * issued, and is not done before they are.
  *
- * `when` makes the job a notice, which starts when the pool has room, or has ended, or at once if that is
- * so already. It is for an event loop, which cannot block in rnl_submit_wait() or rnl_pool_drain(): the
- * notice's function, its callback or its completion queue notifies the loop. A notice needs no
- * function: rnl_job_init() takes NULL. It is a job: while all workers are in functions, or callbacks,
- * it waits until one of them returns. It comes once for each submit, which never returns -EAGAIN.
+ * `when` makes the job a notice, which starts when the pool has room or has ended, immediately if
+ * that is true already. An event loop cannot block in rnl_submit_wait() or rnl_pool_drain(): the
+ * notice's function, callback or completion queue notifies it. A notice needs no function:
+ * rnl_job_init() takes NULL. Like any job it needs a worker, so it waits while all workers are in
+ * functions or callbacks. It starts once for each submit, which never returns -EAGAIN.
  * RNL_SPACE is for backpressure: a server that gets -EAGAIN stops reading its sockets, submits a
- * notice, and reads again when it comes. A notice that finds no room at its submit starts before the
- * queued jobs then; one that finds room starts after them, so that it may submit itself again. A
- * submit may still find no space: in the part of max_queued that a key's worker, one device's workers
- * or the urgent ones have, for a chain of more than half of max_queued jobs, or in its barrier.
+ * notice, and reads again when the notice arrives. A notice that finds no room at its submit later
+ * starts before the jobs that are queued then; one that finds room starts after them, so it may
+ * submit itself again. A submit may still find no space: in the part of max_queued of a key's
+ * worker, of one device's workers or of the urgent workers; for a chain of more than half of
+ * max_queued jobs; or in its barrier.
  * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. It may be submitted
- * before or after the close, also when the device has failed (then it completes with -EIO). Only
- * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A drain
- * or a destroy of a closed pool waits for it, too.
- * A waiting notice is in no queue, as a delayed job. rnl_pool_close() completes those for RNL_SPACE with
- * -ECANCELED. A deadline counts from the submit, and is checked only when the notice starts. A notice
- * may start some milliseconds late.
+ * before or after the close, also when the device has failed (it completes with -EIO then). Only
+ * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A
+ * drain or a destroy of a closed pool waits for it, too. rnl_pool_close() completes notices for
+ * RNL_SPACE with -ECANCELED. A waiting notice is in no queue. A deadline counts from the submit,
+ * and is checked when the notice starts, which may be some ms late.
  *
- * A submit refuses these combinations: a later job of a chain with anything but a trace id; a time with a
- * barrier to come after, or with an order; a notice with a barrier, a next job in its chain, a key, an
- * order or a time; an order with urgency, or with a key other than the order's.
- * @more: NULL removes them. The barrier that rnl_job_set_after() set stays. The struct that the job named
- *	until now must be valid until this call returns.
- * Return: 0; -EINVAL job is NULL or was not initialised, or `more` has begun anew while the job named it,
- *	which is logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
+ * A submit refuses these combinations: a later job of a chain with anything but a trace id; a time
+ * with a barrier to come after, or with an order; a notice with a barrier, a next job in its chain,
+ * a key, an order or a time; an order with urgency, or with a key other than the order's.
+ * @more: NULL removes the settings, but not the barrier of rnl_job_set_after(). The struct that the
+ *	job named until now must be valid until this call returns.
+ * Return: 0; -EINVAL job is NULL or was not initialised, or `more` was initialised again while the
+ *	job named it, which is logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.2
  */
 RNL_API int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more);
