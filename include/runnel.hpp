@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel.h for C++17: jobs of lambdas, exceptions, and objects that destroy themselves. Since 0.2.
+ * runnel.h for C++17: jobs of lambdas, exceptions, and classes with destructors. Since 0.2.
  *
- * Each class converts to the pointer that the functions of runnel.h take, so all of them work on it:
- * rnl_pool_drain(pool, RNL_FOREVER), rnl_job_set_deadline(job, 1000000), rnl_job_set_after(job, barrier).
+ * Each class converts to the pointer that the functions of runnel.h take, so all of them work on
+ * it: rnl_pool_drain(pool, RNL_FOREVER), rnl_job_set_after(job, barrier).
  *
- * Objects end in the order opposite to that of their declarations. So declare a queue first, then
- * its pools, then their barriers and jobs. rnl_cpp(3) says more, and has an example.
+ * Objects are destroyed in the reverse order of their declarations. So declare a queue first, then
+ * its pools, then their barriers and jobs. rnl_cpp(3) has the details and an example.
  */
 #ifndef RUNNEL_HPP
 #define RUNNEL_HPP
@@ -29,7 +29,7 @@
 
 namespace rnl {
 
-/* What an errno of runnel.h is to <system_error>: its text is that of rnl_strerror(). */
+/* The error category of runnel.h's errno codes, with the texts of rnl_strerror(). */
 RNL_API inline const std::error_category &category() noexcept
 {
 	static const struct final : std::error_category {
@@ -43,7 +43,7 @@ RNL_API inline const std::error_category &category() noexcept
 	return errors;
 }
 
-/* Returns @ret, if it is 0 or more; else throws a std::system_error. @what: begins its text. */
+/* Returns @ret if it is not negative; else throws a std::system_error with a text from @what. */
 inline int check(int ret, const char *what = "runnel")
 {
 	if (ret < 0)
@@ -51,7 +51,7 @@ inline int check(int ret, const char *what = "runnel")
 	return ret;
 }
 
-/* How the objects below end. One that cannot wait for its jobs says why, and ends the process. */
+/* Deleters, and waited(), which ends the process if a destructor cannot wait for its jobs. */
 struct end {
 	void operator()(rnl_pool *pool) const noexcept { rnl_pool_destroy(pool); }
 	void operator()(rnl_cq *cq) const noexcept { rnl_cq_destroy(cq); }
@@ -65,7 +65,7 @@ struct end {
 	}
 };
 
-/* A pool. Its end, that of rnl_pool_destroy(), waits for the accepted jobs. It may be moved. */
+/* A pool. Its destructor, rnl_pool_destroy(), waits for the accepted jobs. It may be moved. */
 class pool {
 	std::unique_ptr<rnl_pool, end> ours;
 
@@ -81,7 +81,7 @@ public:
 	operator rnl_pool *() const noexcept { return ours.get(); }
 };
 
-/* A barrier. Its end waits for its jobs, so not on a worker of its pool; jobs after it are done. */
+/* A barrier. Its destructor waits, so not on a worker of its pool; jobs after it must be done. */
 class barrier {
 	rnl_barrier ours;
 
@@ -89,7 +89,7 @@ public:
 	explicit barrier(rnl_pool *of) { check(rnl_barrier_init(&ours, of), "rnl_barrier_init"); }
 	barrier(barrier &&) = delete;
 	~barrier() { end::waited(rnl_barrier_wait(&ours, RNL_FOREVER), "rnl::barrier"); }
-	/* Waits for the jobs; throws the result of the first one that failed. */
+	/* Waits for the jobs; throws the result of the first job that failed. */
 	void wait()
 	{
 		check(rnl_barrier_wait(&ours, RNL_FOREVER), "rnl_barrier_wait");
@@ -98,7 +98,7 @@ public:
 	operator rnl_barrier *() noexcept { return &ours; }
 };
 
-/* A job without the type of its function: what jobs of all lambdas have. */
+/* The base class of all jobs, without the type of their function. */
 class any_job {
 	std::exception_ptr error;
 	int error_result = 0;
@@ -108,7 +108,7 @@ public:
 	any_job(any_job &&) = delete;
 	virtual ~any_job() = default;
 
-	/* The object of a job that was reaped; throws std::logic_error for a job that has none. */
+	/* Returns the object of a reaped job; throws std::logic_error if the job has no object. */
 	static any_job &of(rnl_job *job)
 	{
 		for (const function *f = functions.load(std::memory_order_acquire); f; f = f->next)
@@ -116,15 +116,15 @@ public:
 				return *rnl_container_of(job, memory, job)->self;
 		throw std::logic_error("rnl::any_job::of(): it is no rnl::job: reap it as rnl_job *");
 	}
-	/* Submits it; of a full pool it throws EAGAIN, std::errc::resource_unavailable_try_again. */
+	/* Submits the job; if the pool is full, throws EAGAIN (resource_unavailable_try_again). */
 	void submit(rnl_pool *to) { check(rnl_submit(to, &ours.job), "rnl_submit"); }
-	/* Waits until it is done; throws the exception that left its function, or its result. */
+	/* Waits for the job; throws the exception that left its function, or else its result. */
 	void wait()
 	{
 		check(rnl_job_wait(&ours.job, RNL_FOREVER), "rnl_job_wait");
 		rethrow();
 	}
-	void rethrow() /* the same of a job that is done: after a reap */
+	void rethrow() /* throws like wait(), for a job that is done, after a reap */
 	{
 		if (error && ours.job.result == error_result)
 			std::rethrow_exception(error);
@@ -134,7 +134,7 @@ public:
 	operator rnl_job *() noexcept { return &ours.job; }
 
 protected:
-	/* The functions of all rnl::jobs; they stay, as a module may be gone when of() looks. */
+	/* The functions of all rnl::jobs; never freed, as of() may run after a module's unload. */
 	struct function {
 		explicit function(int (*of)(rnl_job *)) : fn(of), next(functions)
 		{
@@ -150,7 +150,7 @@ protected:
 		ours.self = this;
 		check(rnl_job_init(&ours.job, fn), "rnl_job_init");
 	}
-	/* Calls the function; an exception is kept, and becomes an errno. */
+	/* Calls the function; stores an exception and returns an errno for it. */
 	static int call(rnl_job *job) noexcept
 	{
 		any_job &self = *rnl_container_of(job, memory, job)->self;
@@ -176,24 +176,24 @@ protected:
 		return self.error_result;
 	}
 
-	/* Without virtual functions, so that rnl_container_of() is defined. */
+	/* Has no virtual functions, because rnl_container_of() needs a standard layout. */
 	struct memory {
 		rnl_job job;
 		any_job *self;
 	} ours;
 };
 
-/* Refused: neither get() nor a job's end would wait for the callback. A queue tells, too. */
+/* Deleted: neither get() nor the destructor would wait for the callback. Use a queue. */
 int rnl_job_set_on_done(any_job &, void (*)(rnl_job *)) = delete;
 
 /*
- * A job whose function is a lambda, or another object that takes nothing, or its rnl_job *.
- * The object does not move. Its end waits for the job: on a worker of the pool that ends the
- * process. A job with a completion queue is done when it is reaped: before that get() throws EBUSY,
- * and the job's end ends the process. So declare the queue before the job, and reap before either.
- * An exception fails the job: with the errno of a std::system_error, -ENOMEM for a std::bad_alloc,
- * else -ENOTRECOVERABLE. What the function returns is a value, and never a failure. Another submit
- * calls it again, and a pool with a guard calls it twice.
+ * A job whose function is a lambda or another object, called without arguments or with the job's
+ * rnl_job pointer. The object cannot be moved. Its destructor waits for the job; on a worker of the
+ * pool, it ends the process. A job with a completion queue is done when it is reaped: before that,
+ * get() throws EBUSY and the destructor ends the process. So declare the queue before the job, and
+ * reap first. An exception fails the job with the errno of a std::system_error, with -ENOMEM for a
+ * std::bad_alloc, else with -ENOTRECOVERABLE. A return value never fails the job. Each submit calls
+ * the function once, a pool with a guard twice.
  */
 template <class F> class job final : public any_job {
 	static decltype(auto) called(F &fn, [[maybe_unused]] rnl_job *job)
@@ -216,7 +216,7 @@ public:
 		if (rnl_job_wait(&ours.job, 0) != 0)
 			end::waited(rnl_job_wait(&ours.job, RNL_FOREVER), "rnl::job");
 	}
-	/* Waits; moves out what the function returned, once for each submit; throws as wait(). */
+	/* Waits; moves the function's value out, once for each submit; throws like wait(). */
 	value get()
 	{
 		wait();
@@ -228,7 +228,7 @@ public:
 	}
 
 private:
-	/* Each F has its own: that is what figures, guards and records name. */
+	/* A function for each F, because figures, guards and records name functions. */
 	static int run(rnl_job *job) { return call(job); }
 	void invoke() override
 	{
@@ -242,7 +242,7 @@ private:
 	std::optional<std::conditional_t<std::is_void_v<value>, char, value>> returned;
 };
 
-/* Makes a job of a lambda, on the heap, and submits it; throws std::bad_alloc, or as submit(). */
+/* Makes a job on the heap and submits it; throws std::bad_alloc, or like submit(). */
 template <class F> [[nodiscard]] std::unique_ptr<job<std::decay_t<F>>> start(rnl_pool *to, F &&callee)
 {
 	auto made = std::make_unique<job<std::decay_t<F>>>(std::forward<F>(callee));
@@ -251,10 +251,10 @@ template <class F> [[nodiscard]] std::unique_ptr<job<std::decay_t<F>>> start(rnl
 	return made;
 }
 
-/* A completion queue. At its end no job that uses it is under way: declare it before its pools. */
+/* A completion queue. Declare it before its pools: at its end, no job may be using it. */
 class queue {
 	std::unique_ptr<rnl_cq, end> ours;
-	rnl_job *jobs[64] = {};		/* reaped; those from the index told on are not told */
+	rnl_job *jobs[64] = {};		/* reaped; from `notified` on, not yet given to @fn */
 	int notified = 0, there = 0;
 
 public:
@@ -266,8 +266,8 @@ public:
 		ours.reset(made);
 	}
 	/*
-	 * Calls @fn(rnl_job *), or @fn(any_job &) if all are an rnl::job, for each job that is done.
-	 * If @fn throws, the next call goes on behind that job; the descriptor is readable until then.
+	 * Calls @fn(rnl_job *), or @fn(any_job &) if all jobs are rnl::jobs, for each done job. If
+	 * @fn throws, the next call begins after that job; the descriptor is readable until then.
 	 */
 	template <class F> unsigned reap(F &&fn)
 	try {

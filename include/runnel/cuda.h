@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA code: what must be compiled into the program's own CUDA units.
+ * CUDA code: the part of the library that is compiled into the program's own CUDA units.
  *
  * A program usually has a CUDA runtime of its own, because nvcc links the runtime statically. Only
  * the runtime that a kernel is registered in can launch the kernel, and only the runtime that tried
- * a launch knows that it failed. So this header defines the function that launches a kernel in the
- * kernel's unit, and registers the unit's runtime while the unit's module is loaded. Streams and
- * events belong to the driver and work with every runtime.
+ * a launch knows whether it failed. So this header defines the function that launches a kernel in
+ * the kernel's unit, and registers the unit's runtime while the unit's module is loaded. Streams
+ * and events belong to the driver and work with every runtime.
  *
- * It is for .cu units, and for C and C++ units that call the CUDA runtime. It changes no function
- * of runnel.h, so the order of includes, and which unit makes a job, do not matter: if a CUDA call
- * or a <<<...>>> in a function of a job, map or batcher fails, its job or request fails, or the map
- * ends, even if the function returns 0. The result is the errno for CUDA's code, and
- * device_error has the code. Modules may be loaded and unloaded while workers run.
+ * Include it in .cu units, and in C and C++ units that call the CUDA runtime. It changes no
+ * function of runnel.h, so neither the order of includes nor the unit that makes a job matters. If
+ * a CUDA call or a <<<...>>> in a function of a job, map or batcher fails, the job or request
+ * fails, or the map ends, even if the function returns 0. The result is the errno for CUDA's code,
+ * and device_error is the code. Modules may be loaded and unloaded while workers run.
  */
 #ifndef RUNNEL_CUDA_H
 #define RUNNEL_CUDA_H
@@ -34,10 +34,10 @@
 
 /*
  * 1: each CUDA call and <<<...>>> of this unit that takes a stream names rnl_stream(), or the unit
- * uses only rnl_copy() and its siblings. 0: some use stream 0. Where the pool has per-thread
- * streams, both mean one stream. A pool of private streams refuses the jobs, maps and batchers of a
- * unit that does not say 1, because nobody would wait for work on stream 0. Say it before the
- * header is included:
+ * uses only rnl_copy() and its siblings. 0: some use stream 0. In a pool of per-thread streams,
+ * stream 0 is rnl_stream(). A pool of private streams refuses the jobs, maps and batchers of a unit
+ * that does not define it as 1, because no worker waits for work on stream 0. Define it before you
+ * include the header:
  *
  *	#define RNL_NAMES_STREAM 1
  *	#include <runnel/cuda.h>
@@ -50,17 +50,17 @@
 
 /*
  * 1: the unit's functions need a GPU: a pool on the host device refuses its jobs, maps and batchers
- * with -ENODEV. 0: they call CUDA on a GPU only, and are not checked on the host device. Not
- * defined: they run on the host device, and a CUDA call that fails there fails the job. If no
- * driver answers, the runtime's error is the same whether CUDA was called or not: then each
- * function of the unit fails, unless the unit has an RNL_KERNEL(), which makes it portable. So put
- * portable functions and those that call CUDA by themselves in units of their own. Say it
- * before the header is included, as RNL_NAMES_STREAM.
+ * with -ENODEV. 0: the functions call CUDA only on a GPU, and are not checked on the host device.
+ * Not defined: the functions may run on the host device, and a CUDA call that fails there fails the
+ * job. Without a driver, the runtime has the same error whether CUDA was called or not, so every
+ * function of the unit fails, unless the unit has an RNL_KERNEL(), which makes it portable. So
+ * separate portable functions from functions that call CUDA directly, in units of their own. Define
+ * it before you include the header, like RNL_NAMES_STREAM.
  *
  * Since: 0.2
  */
 #ifndef RNL_NEEDS_CUDA
-#define RNL_NEEDS_CUDA (-1)	/* 1: the unit's functions need a GPU; 0: they call CUDA on one alone */
+#define RNL_NEEDS_CUDA (-1)	/* 1: the unit's functions need a GPU; 0: see above */
 #endif
 
 /* ---- the unit, registered while its module is loaded ----------------------------- */
@@ -90,8 +90,8 @@ static struct rnl__cuda_unit rnl__cuda_this_unit = {
 };
 
 /*
- * The unit's .text: the assembler's section is the unit's own part of it, and its last subsection
- * the end of that. Not known to other machines, and with -ffunction-sections.
+ * Finds the unit's part of .text: the assembler's section is that part, and the section's last
+ * subsection is its end. Other machines, and units with -ffunction-sections, leave it unknown.
  */
 static void rnl__cuda_find_text(struct rnl__cuda_unit *unit)
 {
@@ -145,7 +145,7 @@ __attribute__((destructor)) static void rnl__cuda_unregister(void)
 			reinterpret_cast<cudaFunction_t *>(functionp), \
 			reinterpret_cast<const void *>(typed))); \
 	} \
-	/* Before the unit is registered. */ \
+	/* Runs before the unit is registered. */ \
 	__attribute__((constructor(1000))) static void kernel_name##__note(void) \
 	{ \
 		rnl__cuda_this_unit.flags |= RNL__CUDA_UNIT_KERNELS; \

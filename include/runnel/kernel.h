@@ -17,7 +17,7 @@ struct rnl_dim {
 
 /*
  * A kernel for every device: a host function, and a function that launches the CUDA kernel. Both
- * get the kernel's arguments as one struct. RNL_HOST_KERNEL() and RNL_KERNEL() of runnel/cuda.h
+ * get the kernel's arguments as one struct. RNL_HOST_KERNEL(), and RNL_KERNEL() of runnel/cuda.h,
  * define a kernel.
  */
 struct rnl_kernel {
@@ -31,15 +31,15 @@ struct rnl_kernel {
 	 */
 	int (*cuda)(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream);
 	/*
-	 * Gives the CUfunction of the kernel that cuda() launches, with args as its one parameter
-	 * and nothing else; returns a cudaError_t. NULL: no graph has the kernel.
+	 * Stores the CUfunction that cuda() launches, with args as its only parameter, and returns
+	 * a cudaError_t. NULL: the library cannot use the kernel in graphs.
 	 */
 	int (*cuda_function)(void **functionp);
 };
 
 /*
- * Defines `const struct rnl_kernel NAME` for the host device only. Its name has hidden visibility:
- * two modules of one process may each have a kernel of that name.
+ * Defines `const struct rnl_kernel NAME` for the host device only. The name has hidden visibility,
+ * so two modules of one process may each have a kernel of that name.
  */
 #define RNL_HOST_KERNEL(kernel_name, host_fn, args_type) \
 	extern __attribute__((visibility("hidden"))) const struct rnl_kernel kernel_name; \
@@ -49,8 +49,8 @@ struct rnl_kernel {
 
 /*
  * Launches a kernel.
- * @kernel: valid until the device has passed the launch.
- * @grid, @block: CUDA's dimensions; none is 0.
+ * @kernel: valid until the device has completed the launch.
+ * @grid, @block: CUDA's dimensions, not 0.
  * @args: the kernel's argument struct; copied before the call returns.
  * Return: 0; -EINVAL an argument is NULL, a dimension is 0, the argument struct is larger than
  *	RNL_KERNEL_ARGS_MAX, or CUDA refused the launch; -ENOTSUP the kernel has no function for

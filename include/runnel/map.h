@@ -13,9 +13,9 @@ extern "C" {
 struct rnl_chunk {
 	uint64_t index;		/* of the chunk, from 0 */
 	uint64_t first;		/* index of its first element in the array */
-	uint64_t nr;		/* its elements; only the last chunk may have fewer */
-	uint64_t before, after;	/* elements of its halos; at the array's ends there are fewer */
-	const void *in;		/* element `first`, aligned to 256 bytes; the halos lie before it
+	uint64_t nr;		/* number of elements; only the last chunk may have fewer */
+	uint64_t before, after;	/* elements in the halos; at the array's ends there are fewer */
+	const void *in;		/* element `first`, aligned to 256 bytes; the halos are before it
 				 * and after the last element */
 	void *out;		/* space for nr elements, aligned to 256 bytes; equal to `in` if the
 				 * map is in place and has no halo */
@@ -25,47 +25,47 @@ struct rnl_chunk {
 enum rnl_map_flags {
 	/*
 	 * A job takes two chunks. It issues both copies in, then both kernels, then both copies
-	 * out. Without this flag a job issues copy in, kernel and copy out of one chunk.
+	 * out. Without this flag, a job issues copy in, kernel and copy out of one chunk.
 	 */
 	RNL_MAP_COPIES_FIRST = 1,
 	/*
-	 * read() gets the chunks in order, one at a time, and so does write(): for pipes and the
-	 * like. Jobs wait for their place in the order; workers do not.
+	 * read() gets the chunks in order, one at a time, and so does write(), for example for
+	 * pipes. Jobs wait for their turn; workers do not.
 	 */
 	RNL_MAP_IN_ORDER = 2,
-	/* The report has the times of the stages. Measuring them costs some 6 % (H200). */
+	/* The report has the times of the stages. The measurement costs some 6 % (H200). */
 	RNL_MAP_TIMED = 4
 };
 
 #define RNL_MAP_AUTO UINT64_MAX	/* field chunk: the library chooses the size */
 
-/* The figures of a map that has ended. */
+/* Figures of a map that has ended. */
 struct rnl_map_report {
 	uint32_t size;		/* sizeof(struct rnl_map_report) */
 	uint32_t nr_jobs;	/* jobs that the map used */
 	uint64_t chunks;	/* chunks that are done */
 	uint64_t bytes_in, bytes_out; /* bytes copied to the device, and from it */
 	uint64_t wall_ns;	/* from the call to the end */
-	uint64_t read_ns;	/* CPU time, all threads together: in read(), or staging input */
-	uint64_t write_ns;	/* CPU time, all threads together: in write(), or staging output */
+	uint64_t read_ns;	/* CPU time of all threads in read(), or staging input */
+	uint64_t write_ns;	/* CPU time of all threads in write(), or staging output */
 	/* With RNL_MAP_TIMED, the time in which the device had at least one chunk in a stage: */
 	uint64_t in_ns, kernel_ns, out_ns;
-	uint32_t overlap_percent; /* their sum to wall_ns; 100: one after another; 300: at best */
-	uint32_t limit_percent;	/* the longest stage to wall_ns; 100: no map can be faster */
+	uint32_t overlap_percent; /* sum of the stages / wall_ns; 100: no overlap; 300: the best */
+	uint32_t limit_percent;	/* longest stage / wall_ns; 100: no map can be faster */
 };
 #define RNL_MAP_REPORT_INIT { sizeof(struct rnl_map_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 struct rnl_map {
 	uint32_t size;		/* sizeof(struct rnl_map) */
 	uint32_t flags;		/* enum rnl_map_flags */
-	/* Issues the work for a chunk, as a job's function does; returns 0 or a negative errno. */
+	/* Issues the work for a chunk, like a job's function; returns 0 or a negative errno. */
 	int (*fn)(const struct rnl_chunk *chunk);
-	void *arg;		/* of the three callbacks */
-	uint64_t nr;		/* elements of the array; 0: the map is done at once */
+	void *arg;		/* argument of the three callbacks */
+	uint64_t nr;		/* elements of the array; 0: the map is done immediately */
 	uint64_t chunk;		/* elements of a chunk, or RNL_MAP_AUTO */
 	uint64_t halo_before, halo_after; /* elements of the neighbours that a chunk gets; at most
 					   * as many as a chunk has */
-	size_t in_bytes, out_bytes; /* size of an element; out_bytes 0: there is no output */
+	size_t in_bytes, out_bytes; /* size of an element; out_bytes 0: no output */
 	const void *in;		/* the array, in host memory; NULL: read() supplies it */
 	void *out;		/* the output: equal to `in` (in place), or not overlapping it;
 				 * NULL: write() takes it */
@@ -75,7 +75,7 @@ struct rnl_map {
 	int (*write)(void *arg, const void *buf, uint64_t first, uint64_t nr);
 	struct rnl_map_report *report; /* filled in at the end; NULL: no report */
 	void *reserved;
-	uint64_t devices;	/* of the pool, a bit each; 0: all */
+	uint64_t devices;	/* devices of the pool to use, a bit each; 0: all */
 };
 #define RNL_MAP_INIT \
 	{ sizeof(struct rnl_map), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
@@ -83,30 +83,30 @@ struct rnl_map {
 
 /*
  * Starts a map: it copies the chunks of a large array to the device, calls a function for each
- * chunk, and copies the results back, all at once. A few jobs, at most two for each
- * worker, take one chunk after another; other jobs of the pool run between them. The map uses
- * device memory (scratch) for one chunk of each worker, for two with RNL_MAP_COPIES_FIRST.
+ * chunk, and copies the results back. The three stages of different chunks run concurrently. A few
+ * jobs, at most two for each worker, take one chunk after another; other jobs run in between. The
+ * map uses device memory (scratch) for one chunk of each worker, or for two with
+ * RNL_MAP_COPIES_FIRST.
  * Arrays should be page-locked. Otherwise the workers copy them through page-locked memory, at most
- * two chunks for each worker, past their caches.
- * An array that is not in memory comes from read() and goes to write(). Workers call them, several
- * at once and in any order, unless RNL_MAP_IN_ORDER is set. A worker in a callback does nothing
- * else meanwhile.
- * The first error of fn(), read(), write() or the device ends the map: no further chunk starts, and
- * the error is the barrier's result. The output is undefined then.
- * @map: copied. All that it points to, the report included, stays valid until the barrier tells
- *	that the map is done.
- * @barrier: of the pool. It counts the map as one job, from this call until the last chunk is out.
- *	Jobs that come after the barrier start then.
+ * two chunks for each worker, past the CPU's caches.
+ * An array that is not in memory comes from read() and goes to write(). Unless RNL_MAP_IN_ORDER is
+ * set, workers call them concurrently and in any order. A worker in a callback does nothing else.
+ * The first error of fn(), read(), write() or the device ends the map: no further chunk starts, the
+ * error is the barrier's result, and the output is undefined.
+ * @map: copied. Everything that it points to, the report included, stays valid until the barrier
+ *	reports that the map is done.
+ * @barrier: of the pool. It counts the map as one job, from this call until the last chunk is
+ *	copied out. Jobs that come after the barrier start then.
  * Context: allocates, and issues the first chunks. After it has returned 0, a close does not stop
  *	the map, and a drain waits for it.
  * Ordering: chunks have no order among them.
- * Return: 0; -E2BIG map is newer than the library and has a field set that the library does not
- *	know; -EINVAL an argument is NULL; map has a wrong size, unknown flags, or no fn; in_bytes
- *	or chunk is 0; a halo is larger than a chunk; in and read are both set, or neither; out and
- *	write are both set, or neither, or one is set though out_bytes is 0; in and out overlap and
- *	are not equal; a map in place changes the size of its elements; an array is in device
- *	memory; a size overflows; the barrier is of another pool; -EAGAIN the pool is full,
- *	or the barrier counts too many jobs, as for rnl_submit(); -ESHUTDOWN the pool is closed;
+ * Return: 0; -E2BIG map is newer than the library and sets a field that the library does not know;
+ *	-EINVAL an argument is NULL; map has a wrong size, unknown flags, or no fn; in_bytes or
+ *	chunk is 0; a halo is larger than a chunk; not exactly one of in and read is set; not
+ *	exactly one of out and write is set, or one is set although out_bytes is 0; in and out
+ *	overlap and are not equal; a map in place changes the size of its elements; an array is in
+ *	device memory; a size overflows; the barrier is of another pool; -EAGAIN the pool is full,
+ *	or the barrier counts too many jobs, see rnl_submit(); -ESHUTDOWN the pool is closed;
  *	-ENOMEM; -EIO; -EOWNERDEAD. On failure nothing was started.
  * Since: 0.1
  */
