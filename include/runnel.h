@@ -127,7 +127,7 @@ enum rnl_log_level {
  * wait that would never end; the -EBUSY of rnl_setup() and rnl_thread_attach(). Other errors are
  * ordinary answers and are not logged, nor are calls on objects of a forked child's parent. Calls
  * that belong to no pool, and calls that change or query a job, use the log of rnl_set_log(). At
- * most 100 lines of one kind are logged in a second; then the log reports the number of the others.
+ * most 100 lines of one kind are logged in a second; then the log reports how many were left out.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads concurrently. It must
@@ -191,14 +191,14 @@ struct rnl_pool_attr {
 	/*
 	 * "cuda" or "cuda:N", one GPU; "cuda:0,2", several; "cuda:all"; "host"; "host:N", N host
 	 * devices, for tests of code for several devices; NULL or "auto": "cuda" if a GPU answers,
-	 * else "host", and the log says why. Worker i uses device i % n of n as long as it exists.
-	 * With several devices, a job without a key goes to a worker with room, on any device. If
-	 * one device fails, all fail, because a process's CUDA contexts fail together.
+	 * else "host", and the log says why. Worker i always uses device i % n of n. With several
+	 * devices, a job without a key goes to a worker with room, on any device. If one device
+	 * fails, all fail, because a process's CUDA contexts fail together.
 	 */
 	const char *device;
 	uint32_t stream;	/* enum rnl_stream_kind */
-	uint32_t max_queued;	/* most queued jobs; as many deferred jobs, and later jobs of
-				 * chains, have places of their own; 0: 65536 */
+	uint32_t max_queued;	/* most queued jobs; deferred jobs, and later jobs of chains, have
+				 * separate limits of the same number; 0: 65536 */
 	uint32_t max_in_flight;	/* most jobs of a worker on the device; 0: 64; at most 1000 */
 	int32_t spin_us;	/* time that a thread spins before it sleeps; 0: chosen by the CPUs,
 				 * counted as for nr_workers; -1: none */
@@ -207,7 +207,7 @@ struct rnl_pool_attr {
 				 * each device */
 	rnl_log_fn *log;	/* NULL: the log of rnl_set_log() */
 	void *log_arg;
-	uint32_t stuck_ms;	/* time after which a worker is stuck: rnl_pool_health(); 0: 1000 */
+	uint32_t stuck_ms;	/* time on one job that rnl_pool_health() calls stuck; 0: 1000 */
 	uint32_t time_every;	/* one job in time_every, chosen at random, is timed for
 				 * rnl_pool_read_stats(); rounded up to a power of two; 0: 64 */
 	const char *name;	/* workers are called NAME-0, ..., their host streams NAME:0, ...,
@@ -248,28 +248,26 @@ struct rnl_pool_attr {
  * @attr: copied; NULL means all defaults.
  * Context: blocks until every worker is attached to its device. The library's threads block all
  *	signals except SIGPROF and the synchronous ones (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
- *	SIGSYS), whatever the caller blocks. So a fault in a job calls the program's handler, on the
- *	worker.
+ *	SIGSYS), whatever the caller has set. A fault in a job calls the handler on its worker.
  * Return: 0, and rnl_pool_destroy() must be called for the pool later; the error of on_start, or of
  *	socket(2), bind(2) (-EADDRINUSE) or listen(2) for `top`, which is logged; -EINVAL on_start
  *	returned more than 0, poolp is NULL, an attribute is out of its range, attr is too short or
  *	its size was not set, the device's name is unknown, or the process may not run on one of the
  *	CPUs; -E2BIG attr is newer than the library and sets a field that the library does not know;
  *	-ENODEV no such device; -ENOMEM; -EAGAIN the system started no more threads; -ENOTSUP the
- *	system refuses to start threads or to bind them to a CPU, as a filter of system calls
- *	(seccomp) does, and the log names the call; -EIO the device failed. On failure there is
- *	nothing to clean up.
+ *	system, a seccomp filter for example, refuses to start threads or to bind them to a CPU, and
+ *	the log names the call; -EIO the device failed. On failure there is nothing to clean up.
  * Since: 0.1
  */
 RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *attr);
 
 /*
- * Changes the number of workers that serve the pool, without the urgent workers. Other threads may
- * submit jobs meanwhile. A worker that leaves completes the jobs that it has started, and other
- * workers steal the jobs in its queue. The pool keeps the thread and the stream of a worker that
- * left until it grows again, because CUDA does not free the memory of a per-thread stream.
- * max_queued is divided among the new number of workers. Jobs with a key keep their order: those
- * accepted after the change start when all those accepted before it are done.
+ * Changes the number of workers that serve the pool and are not urgent. Other threads may submit
+ * jobs meanwhile. A worker that leaves completes the jobs that it has started, and other workers
+ * steal the jobs in its queue. Its thread and its stream are kept for when the pool grows again,
+ * because CUDA does not free the memory of a per-thread stream. max_queued is divided among the new
+ * number of workers. Jobs with a key keep their order: those accepted after the change start when
+ * all those accepted before it are done.
  * @nr_workers: at least one for each device; with the urgent workers at most RNL_WORKERS_MAX.
  * Context: blocks until the new workers serve, all jobs on the leaving workers are done, and all
  *	jobs with a key that were accepted before the change are done. Not on a worker of the pool.
@@ -320,8 +318,8 @@ RNL_API int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns);
 
 /*
  * Ends a pool's work within a time: closes the pool, cancels all jobs that have not started, and
- * waits for the started ones. From now on rnl_job_is_cancelled() makes their functions return
- * early, and a map issues no more chunks: it ends with -ECANCELED. The requests of batchers go on.
+ * waits for the started ones. From now on rnl_job_is_cancelled() returns 1 in their functions, and
+ * a map issues no more chunks: it ends with -ECANCELED. The requests of batchers go on.
  * @timeout_ns: longest time to wait; 0: no wait. After it the pool still exists, and the call may
  *	be repeated. rnl_pool_destroy() must be called in any case; it waits for the remaining jobs.
  * Context: blocks. On a worker of the pool it does not wait.
@@ -433,9 +431,8 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
  * device for their streams; no host thread blocks. Submit the barrier's jobs before this one: a
  * barrier that counts no job holds nothing back, and the library logs nothing, as jobs may follow.
  * If a job of the barrier has failed by then, this job completes with -ECANCELED, and its function
- * is not called. The jobs after this one are cancelled, too. The first barrier's `result` is the
- * cause. A job that copies to pageable memory counts as issued when it is done: a CPU does its last
- * step.
+ * is not called. So do the jobs after this one; the `result` of the first barrier is the cause. A
+ * job that copies to pageable memory counts as issued when it is done: a CPU does its last step.
  * This job is never done before the jobs that it comes after, even if it was cancelled or missed
  * its deadline. When it is done, their memory may be reused.
  * @barrier: a barrier of the pool that the job will be submitted to; valid until the job is done.
@@ -450,12 +447,12 @@ RNL_API int rnl_job_set_after(struct rnl_job *job, struct rnl_barrier *barrier);
 
 /*
  * Makes `next` the job after `job` in a chain, which may have any length. A submit of the first job
- * accepts or refuses the whole chain; the later jobs are not submitted. When a job has been issued,
+ * submits the whole chain, or refuses it; do not submit the later jobs. When a job has been issued,
  * its worker immediately calls the function of the next job, on the same stream. The next job finds
  * the data that this one leaves on the device, and nothing waits in between, on host or device.
  * Each job has its own result, barrier, callback or queue, and is done after the job before it. If
- * a job has holds, copies to pageable memory, or comes after a barrier, the next one starts when it
- * is done.
+ * a job has holds, copies to pageable memory, or comes after a barrier, the next job starts when
+ * that job is done.
  * If a job's function or one of its holds fails, or the job is cancelled or expires, the later jobs
  * complete with -ECANCELED. Jobs that wait for their turn in the chain count as queued. A cancel or
  * the deadline of such a job takes effect at its turn; deadlines count from the submit. Urgency,
@@ -475,9 +472,8 @@ RNL_API int rnl_job_set_then(struct rnl_job *job, struct rnl_job *next);
  * Sets a callback for when the job is done, whatever its result. A worker calls it once for each
  * accepted submit, after the device has completed the job's work. If the job's function was not
  * called, the timer thread may call the callback. That thread has no stream, and its
- * rnl_worker().index is -1; rules for a "worker of the pool" apply to it. Until the callback
- * returns, the pool starts no delayed job or notice, and completes no other cancelled or expired
- * job.
+ * rnl_worker().index is -1; rules for "a worker of the pool" apply to it, too. Until the callback
+ * returns, the pool starts no delayed job or notice, and completes no cancelled or expired job.
  * @fn: owns the job: it may submit the job again or free it. It may call every function except a
  *	blocking wait on its own pool. Work that it issues to the stream belongs to no job. While it
  *	runs, its worker does nothing else. NULL removes a callback.
@@ -525,8 +521,8 @@ enum rnl_job_flags {
 
 /*
  * Sets a job's flags.
- * @flags: of enum rnl_job_flags and enum rnl_replay_flags (runnel/replay.h); they replace all that
- *	were set.
+ * @flags: of enum rnl_job_flags and enum rnl_replay_flags (runnel/replay.h); they replace all
+ *	earlier ones.
  * Return: 0; -EINVAL job is NULL or was not initialised, or a flag is unknown, or both ways of
  *	replay are set; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.2
@@ -535,8 +531,8 @@ RNL_API int rnl_job_set_flags(struct rnl_job *job, unsigned flags);
 
 /*
  * Places the job on a device of its pool: one of that device's workers runs it, even if it has a
- * key or is urgent. Any device may run an unplaced job, so it must work on all; rnl_worker().device
- * is the current one.
+ * key or is urgent. Any device may run an unplaced job, so it must work on all:
+ * rnl_worker().device.
  * @device: its number in the pool, 0 in a pool of one device; -1: no placement, the initial value.
  * Return: 0; -EINVAL job is NULL or was not initialised, or device is out of range, which is
  *	logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
@@ -589,8 +585,8 @@ RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
  *	for a place of the same kind, for a deferred job or for the later jobs of a chain; or the
  *	job's barrier counts 2^24 jobs that are not issued, or 2^30 that are not done; or the job
  *	comes after a barrier with seven ended rounds under way: rnl_barrier_add(). Each worker's
- *	queue has a part of max_queued, rounded up, so only the queue of a key's worker may be full.
- *	An event loop submits again after its next reap or a notice for RNL_SPACE;
+ *	queue has a part of max_queued, rounded up, so the queue of a key's worker may be full while
+ *	others are not. An event loop submits again after its next reap or a notice for RNL_SPACE;
  *	-ESHUTDOWN the pool is closed; -EBUSY the job was submitted before and is not done; -EIO the
  *	device has failed; -ENODEV the pool is on the host device, and the function's unit says
  *	RNL_NEEDS_CUDA, which is logged; -EOWNERDEAD;
@@ -604,9 +600,9 @@ RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
 
 /*
- * Submits a job like rnl_submit(). While the pool is full, it waits for space. With long queues
- * (3,200 jobs for each worker) it waits at least 20 to 200 us, in which at most an eighth of a
- * queue empties. For deferred jobs and for the later jobs of chains, waiting threads get free
+ * Submits a job like rnl_submit(). While the pool is full, it waits for space. If max_queued is
+ * 3,200 or more for each worker, a wait takes at least 20 to 200 us, in which at most an eighth of
+ * a queue empties. For deferred jobs and for the later jobs of chains, waiting threads get free
  * places first, and in first-in, first-out order for each kind, so a stream of short chains cannot
  * starve a long one. A thread that times out loses its turn.
  * Context: blocks, except on a worker of the pool and with a timeout of 0.
@@ -618,7 +614,7 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
 RNL_API int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns);
 
 /*
- * Submits several jobs at the cost of a few. They are spread over the workers in rows.
+ * Submits several jobs at the cost of a few. Each worker gets several successive jobs.
  * @jobs: array of @nr pointers; not used after the call.
  * Return: the number of accepted jobs; the jobs from that index on remain the caller's; 0 if nr is
  *	0. If the first job was not accepted, its error, as for rnl_submit().
@@ -646,8 +642,8 @@ RNL_API int rnl_job_cancel(struct rnl_job *job);
  * then returns a result of its own choice. The device work that it has issued goes on.
  * @job: the caller's own, or one that the caller knows to be not done.
  * Return: 1 rnl_job_cancel() was called for the job, or rnl_pool_stop() for its pool; 0 otherwise,
- *	or if the job is done. An rnl_pool_cancel() shows only in the result; -EINVAL job is NULL or
- *	was never submitted; -EOWNERDEAD.
+ *	or if the job is done. An rnl_pool_cancel() shows only in the job's result; -EINVAL job is
+ *	NULL or was never submitted; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_is_cancelled(const struct rnl_job *job);
@@ -669,9 +665,8 @@ RNL_API int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns);
 
 /*
  * Creates a completion queue, which returns jobs to a thread that also waits for other events: an
- * event loop. Jobs of several pools may use one queue, and jobs of one pool several. A queue has no
- * limit: it holds only jobs that the program submitted. One thread reaps at a time; jobs may arrive
- * meanwhile.
+ * event loop. Jobs of several pools may use one queue, and jobs of one pool several. It has no
+ * limit, as it holds only submitted jobs. One thread reaps at a time, while jobs may arrive.
  *
  * The queue's file descriptor is a hint to reap now. It is armed when the queue is created, and
  * when a reap finds the queue empty. An armed descriptor becomes readable, by one write, when the
@@ -740,9 +735,9 @@ struct rnl_barrier {
 /*
  * Makes a barrier. It needs no destroy.
  * @barrier: memory of the program; not a barrier that counts jobs. The memory may be reused when
- *	the jobs that come after the barrier are done, and rnl_barrier_wait() has returned 0. A wait
- *	for its own jobs is not enough: a worker updates the barrier even after a job's callback. A
- *	drain of the pool, or the end of a job of rnl_barrier_notify(), is enough.
+ *	the jobs that come after the barrier are done, and rnl_barrier_wait() has returned 0. An
+ *	rnl_job_wait() for each of its jobs is not enough: a worker updates the barrier even after a
+ *	job's callback. A drain of the pool, or the end of a job of rnl_barrier_notify(), is enough.
  * Return: 0; -EINVAL barrier or pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */
@@ -750,7 +745,7 @@ RNL_API int rnl_barrier_init(struct rnl_barrier *barrier, struct rnl_pool *pool)
 
 /*
  * Adds a job to the barrier: the barrier counts the job at its next accepted submit, and at each
- * later one. A job is in one barrier; another call replaces it.
+ * later one. A job is in at most one barrier; another call replaces it.
  * A barrier is used in rounds: the submit of a job that comes after the barrier ends a round, and
  * the next job that the barrier counts begins another round. The job after the barrier waits for
  * all rounds that began before. So the stages of a pipeline can alternate between two barriers,
@@ -766,7 +761,7 @@ RNL_API int rnl_barrier_add(struct rnl_barrier *barrier, struct rnl_job *job);
 /*
  * Waits on the host until every counted job is done. If other threads submit jobs of the barrier
  * meanwhile, the wait takes longer. The barrier may be used again afterwards. If one of its jobs
- * failed, initialise it first: otherwise jobs that come after it would be cancelled.
+ * failed, initialise it first: otherwise jobs that come after it are cancelled.
  * Context: blocks. Not on a worker of the barrier's pool.
  * Ordering: everything that the jobs did, on host and device, happens before the return. The
  *	library no longer touches the jobs: their memory may be reused, that of a job with a
@@ -781,7 +776,7 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
 /*
  * Makes the calling thread's implicit stream wait, on the device, for every counted job. Work that
  * the thread issues next runs after those jobs, on whichever device they run. A thread that is
- * attached to no device is attached to the pool's first: rnl_thread_attach().
+ * attached to no device is attached to the pool's device: rnl_thread_attach().
  * Context: blocks until the jobs are issued; maps, and jobs that copy to pageable memory, count as
  *	issued when they are done. It waits for the device only while jobs are queued because their
  *	worker has as much on the device as in_flight_ns allows. It waits because a stream that
@@ -799,11 +794,9 @@ RNL_API int rnl_barrier_join(struct rnl_barrier *barrier);
  * Makes a job complete when all jobs that the barrier counts now are done. So an event loop learns
  * of a fan-in, and no thread waits. The call ends the barrier's round, like the submit of a job
  * after the barrier. When the round has ended, the job goes to its completion queue or its callback
- * is called, once for each call. rnl_job_wait() can wait for it. Its function is not called, and
- * may be NULL. Its result is 0, or that of the first failed job of the barrier. No device or worker
- * runs it.
- * @job: initialised; in no barrier, after none, with no next job. It belongs to the pool until it
- *	is done.
+ * is called, once for each call. rnl_job_wait() works, too. Its function is not called, and may be
+ * NULL. Its result is 0, or that of the first failed job of the barrier. Nothing runs for it.
+ * @job: initialised; in no barrier, after none, with no next job; the pool's until it is done.
  * Context: any thread. A callback runs on the worker that ended the round, or on the timer thread.
  *	The job counts as queued. A cancel of the job returns -EBUSY and changes nothing.
  * Ordering: everything that the counted jobs did, on host and device, happens before the job is
