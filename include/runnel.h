@@ -248,7 +248,7 @@ struct rnl_pool_attr {
  * @attr: copied; NULL means all defaults.
  * Context: blocks until every worker is attached to its device. The library's threads block all
  *	signals except SIGPROF and the synchronous ones (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
- *	SIGSYS), whatever the caller has set. A fault in a job calls the handler on its worker.
+ *	SIGSYS), whatever the caller's mask is. A fault in a job runs its handler on the worker.
  * Return: 0, and rnl_pool_destroy() must be called for the pool later; the error of on_start, or of
  *	socket(2), bind(2) (-EADDRINUSE) or listen(2) for `top`, which is logged; -EINVAL on_start
  *	returned more than 0, poolp is NULL, an attribute is out of its range, attr is too short or

@@ -18,15 +18,13 @@ extern "C" {
  * RNL_KERNEL() go into graphs, and a graph runs the kernels of several jobs concurrently. Single
  * jobs, urgent jobs, jobs of a chain, all jobs during a trace, and a function's first runs, which
  * the guard watches, run as usual. A library built with a toolkit before CUDA 13 issues each
- * gathered call separately.
- * The function must issue work only by rnl_ calls, and must not wait for other jobs. A call of
- * rnl_stream() issues the function's earlier work; each later call is issued immediately. If CUDA
- * refuses a copy, fill or launch, the job fails as usual, but the call has returned 0, and its
- * later work is left out. In the function, rnl_barrier_join() returns -EBUSY for jobs gathered with
- * it.
- * The operations of one job keep their order. So do jobs with one key, jobs of a chain, and jobs
- * after a barrier. The work of other jobs of one worker may interleave: they must not share memory
- * that one of them writes.
+ * gathered call separately. The function must issue work only by rnl_ calls, and must not wait for
+ * other jobs. A call of rnl_stream() issues the function's earlier work; each later call is issued
+ * immediately. If CUDA refuses a copy, fill or launch, the job fails as usual, but the call has
+ * returned 0, and its later work is left out. In the function, rnl_barrier_join() returns -EBUSY
+ * for jobs gathered with this one. The operations of one job keep their order. So do jobs with one
+ * key, jobs of a chain, and jobs after a barrier. The work of other jobs of one worker may
+ * interleave: they must not share memory that one of them writes.
  *
  * RNL_REPLAY, RNL_REPLAY_CAPTURE: the job's function issues the same work each time, and does
  * nothing else. A worker records that work, on CUDA as a graph, and issues the record for later
