@@ -11,7 +11,7 @@ extern "C" {
 
 /*
  * The guard watches each distinct function (of jobs, maps and batchers) when the function first
- * runs. It captures the work that the function issues, and then issues that work once instead. So
+ * runs. It captures the work that the function issues, and then issues the captured work once. So
  * the job does its usual work, only slower. The guard finds that the function
  *	- used the legacy default stream;
  *	- used stream 0 in a pool of private streams;

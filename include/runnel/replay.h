@@ -18,13 +18,15 @@ extern "C" {
  * RNL_KERNEL() go into graphs, and a graph runs the kernels of several jobs concurrently. Single
  * jobs, urgent jobs, jobs of a chain, all jobs during a trace, and a function's first runs, which
  * the guard watches, run as usual. A library built with a toolkit before CUDA 13 issues each
- * gathered call separately. The function must issue work only by rnl_ calls, and must not wait for
- * other jobs. A call of rnl_stream() issues the function's earlier work; each later call is issued
- * immediately. If CUDA refuses a copy, fill or launch, the job fails as usual, but the call has
- * returned 0, and its later work is left out. In the function, rnl_barrier_join() returns -EBUSY
- * for jobs gathered with this one. The operations of one job keep their order. So do jobs with one
- * key, jobs of a chain, and jobs after a barrier. The work of other jobs of one worker may
- * interleave: they must not share memory that one of them writes.
+ * gathered call separately.
+ * The function must issue work only by rnl_ calls, and must not wait for other jobs. A call of
+ * rnl_stream() issues the function's earlier work; each later call is issued immediately. If CUDA
+ * refuses a copy, fill or launch, the job fails as usual, but the call has returned 0, and its
+ * later work is left out. In the function, rnl_barrier_join() returns -EBUSY for jobs gathered with
+ * this one.
+ * The operations of one job keep their order. So do jobs with one key, jobs of a chain, and jobs
+ * after a barrier. The work of other jobs of one worker may interleave: they must not share memory
+ * that one of them writes.
  *
  * RNL_REPLAY, RNL_REPLAY_CAPTURE: the job's function issues the same work each time, and does
  * nothing else. A worker records that work, on CUDA as a graph, and issues the record for later
@@ -34,8 +36,7 @@ extern "C" {
  * rnl_launch() and rnl_job_args(). A recorded run is an ordinary run and affects no other thread.
  * Functions that call rnl_stream(), and functions of a unit that includes runnel/cuda.h without
  * RNL_NAMES_STREAM 1, are not recorded: they may call CUDA directly, and the record would miss that
- * work. In a pool of per-thread streams, the library does not see other functions' work on stream
- * 0.
+ * work. In a pool of per-thread streams, a record misses other functions' work on stream 0.
  *
  * RNL_REPLAY_CAPTURE: the function may launch kernels directly, or call libraries like cuBLAS, on
  * rnl_stream(). Each worker runs it under CUDA's stream capture twice, and once after every 1000
