@@ -189,11 +189,11 @@ int rnl_job_set_on_done(any_job &, void (*)(rnl_job *)) = delete;
 /*
  * A job whose function is a lambda or another object, called without arguments or with the job's
  * rnl_job pointer. The object cannot be moved. Its destructor waits for the job; on a worker of the
- * pool, it ends the process. A job with a completion queue is done when it is reaped: before that,
- * get() throws EBUSY and the destructor ends the process. So declare the queue before the job, and
- * reap first. An exception fails the job with the errno of a std::system_error, with -ENOMEM for a
- * std::bad_alloc, else with -ENOTRECOVERABLE. A return value never fails the job. Each submit calls
- * the function once, a pool with a guard twice.
+ * pool, it ends the process if the job is not done. A job with a completion queue is done when it
+ * is reaped: before that, get() throws EBUSY and the destructor ends the process. So declare the
+ * queue before the job, and reap the job first. An exception fails the job with the errno of a
+ * std::system_error, with -ENOMEM for a std::bad_alloc, else with -ENOTRECOVERABLE. A return value
+ * never fails the job. Each submit calls the function once, a pool with a guard twice.
  */
 template <class F> class job final : public any_job {
 	static decltype(auto) called(F &fn, [[maybe_unused]] rnl_job *job)

@@ -60,7 +60,7 @@
  * Since: 0.2
  */
 #ifndef RNL_NEEDS_CUDA
-#define RNL_NEEDS_CUDA (-1)	/* 1: the unit's functions need a GPU; 0: see above */
+#define RNL_NEEDS_CUDA (-1)	/* 1: functions need a GPU; 0: they call CUDA only on a GPU */
 #endif
 
 /* ---- the unit, registered while its module is loaded ----------------------------- */

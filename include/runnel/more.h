@@ -87,23 +87,23 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  *
  * `start_ns` delays the job: after its submit, the job is queued at that time. A time in the past
  * means now. On an idle machine the job starts within a millisecond of its time. A time more than
- * 366 days from now is refused, so a time of day is: it is decades later. For a job that starts
+ * 366 days from now is refused, and so is a time of day: it is decades later. For a job that starts
  * every 10 ms, let its callback add 10 ms to the time and submit the job again, until a flag of the
- * program ends that. A cancel cannot replace the flag: if it comes while the job runs, the next
+ * program stops it. A cancel cannot replace the flag: if it comes while the job runs, the next
  * submit forgets it. A deadline counts from the start time. Before that time, the job's barrier
  * counts it, but max_queued, drains and rnl_pool_read_stats() do not. Its submit returns -EAGAIN
  * only if its barrier counts too many jobs, or if the later jobs of its chain find no space. A
- * delayed job costs O(log n) on average, and so does its cancel: it completes within 10 ms then
- * (the first one of a million within some 100 ms). rnl_pool_close() cancels delayed jobs.
+ * delayed job costs O(log n) on average, and so does its cancel. A cancelled one completes within
+ * 10 ms (the first of a million within some 100 ms). rnl_pool_close() cancels delayed jobs.
  *
  * `order` gives the job the order's key, and starts it after the jobs of the order that were
  * submitted before. While a job waits for its barriers, it is in no queue, and later jobs of the
- * order wait with it. Jobs with this key and no order go on, above all the barriers' own jobs.
- * Orders cannot deadlock, because a job only waits for jobs that were submitted earlier, in any
- * order. That holds even if a job of the order is in a barrier that another one comes after, and
+ * order wait with it. Jobs with this key and no order go on, such as the barriers' own jobs. Orders
+ * cannot deadlock, because a job only waits for jobs that were submitted earlier, in this order or
+ * another. That holds even if a job of the order is in a barrier that another one comes after, and
  * both are submitted concurrently. Submits by different threads are ordered only if one happened
- * before the other. A submit may queue jobs of other threads that wait in the order. The jobs of an
- * order count as deferred until they are queued. A cancelled or expired job completes in its turn.
+ * before the other. A submit may queue jobs of other threads that wait in the order. Its jobs count
+ * as deferred until they are queued. A cancelled or expired job completes at its turn.
  *
  * `after` makes the job come after further barriers, under the rules of rnl_job_set_after(). In a
  * task graph, for example, each task is in a barrier of its own, and comes after the barriers of

@@ -15,11 +15,11 @@ extern "C" {
  * work. If the thread is already attached to a device of the pool, by any pool or as a worker,
  * nothing changes. The stream outlives the pool. If the device has failed, do not join the thread:
  * CUDA may not return from the thread's end.
- * @pool: NULL waits for the issued work and removes the thread's stream, like cuCtxSetCurrent(NULL)
- *	a context. It does nothing on a worker, or on a thread that is not attached.
- * Return: 0; -EBUSY the thread is attached to a device that is not one of the pool's; -ENODEV a
- *	pool's timer thread calls, in a callback: it has no stream; -ENOMEM; -EAGAIN the system
- *	started no more threads; -ENOTSUP the system refuses to start threads; -EIO; -EOWNERDEAD.
+ * @pool: NULL waits for the issued work, and removes the thread's stream like cuCtxSetCurrent(NULL)
+ *	removes a context. It does nothing on a worker, or on a thread that is not attached.
+ * Return: 0; -EBUSY the thread is attached to a device that is not one of the pool's; -ENODEV the
+ *	caller is a pool's timer thread, in a callback; -ENOMEM; -EAGAIN the system started no more
+ *	threads; -ENOTSUP the system refuses threads; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_thread_attach(struct rnl_pool *pool);
