@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel that finds what it is to do in device memory: tests of jobs that are replayed. */
+/* A kernel that reads its work from device memory: for tests of jobs that are replayed. */
 #ifndef APPLY_H
 #define APPLY_H
 

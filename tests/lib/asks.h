@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests ask of a job and of a pool. */
+/* Questions of tests about a job and a pool. */
 #ifndef ASKS_H
 #define ASKS_H
 
@@ -13,7 +13,7 @@ static inline bool is_done(struct rnl_job *job)
 	return rnl_job_wait(job, 0) == 0;
 }
 
-/* How many devices the pool has; 0: it cannot say. */
+/* Returns the number of the pool's devices; 0: unknown. */
 static inline unsigned nr_devices_of(struct rnl_pool *pool)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;

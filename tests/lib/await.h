@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What a test waits for: a condition that must come true, a thread that sleeps, a call
- * that blocks.
- */
+/* Waiting in tests: for a condition, for a thread that sleeps, for a call that blocks. */
 #ifndef AWAIT_H
 #define AWAIT_H
 
@@ -24,7 +21,7 @@ static inline double seconds_now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Awaits what must come, for as long as it may take on a slow machine. */
+/* Waits for a condition that must become true, however slow the machine is. */
 #define ck_eventually(condition) \
 	do { \
 		double until_ = seconds_now() + PATIENCE_S; \
@@ -34,7 +31,7 @@ static inline double seconds_now(void)
 		} \
 	} while (0)
 
-/* Spins until another thread has done something: it comes at once, but lets others run. */
+/* Spins for something that another thread does soon; yields, so that other threads run. */
 #define spin_until(condition) \
 	do { \
 		for (unsigned spins_ = 1; !(condition); spins_++) { \
@@ -54,7 +51,7 @@ static inline pid_t own_tid(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* A simulated machine has states of its own. */
+/* Defined if the machine is simulated: it has thread states of its own. */
 __attribute__((weak)) char sim_state(unsigned tid);
 
 /* Asks the kernel for the state of a thread: 'S' it sleeps, 'R' it runs, 0 it has ended. */
@@ -69,13 +66,13 @@ static inline char thread_state(pid_t tid)
 	stat = fopen(path, "r");
 	if (!stat)
 		return 0;
-	/* "tid (name) state ...": a name may hold blanks and brackets */
+	/* "tid (name) state ...": a name may contain blanks and brackets */
 	end = fgets(line, sizeof(line), stat) ? strrchr(line, ')') : NULL;
 	fclose(stat);
 	return end ? end[2] : 0;
 }
 
-/* Waits until a thread sleeps in a call. The thread stores its tid right before that call. */
+/* Waits until a thread sleeps in a call.  The thread stores its tid right before that call. */
 #define ck_waits(tid) \
 	do { \
 		char state_ = 'R'; \
@@ -83,7 +80,7 @@ static inline char thread_state(pid_t tid)
 		ck_assert_msg(state_ == 'S', "did not wait"); \
 	} while (0)
 
-/* A call that blocks, made by a thread of its own; ck_waits(call.tid) until it does. */
+/* A call that blocks, made by its own thread; ck_waits(call.tid) waits until the call blocks. */
 struct call {
 	int (*fn)(void *arg);
 	void *arg;
@@ -109,7 +106,7 @@ static inline void call_start(struct call *call, int (*fn)(void *arg), void *arg
 	must(pthread_create(&call->thread, NULL, call_main, call));
 }
 
-/* Joins the thread; what its call returned. */
+/* Joins the thread.  Returns the result of its call. */
 static inline int call_end(struct call *call)
 {
 	must(pthread_join(call->thread, NULL));

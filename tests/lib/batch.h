@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests whose output a model on the CPU knows.
+ * Requests whose output is known: a model on the CPU computes it.
  *
  * DESIGN
- *	A request comes out as it went in, cut off, or with FILLER behind it. With
- *	RNL_BATCHER_STATUS its first four bytes are also its result. Copies and fills
- *	do that, so it works on every device. Where requests differ in size, only a
- *	kernel can find them, and this one is a host function.
+ *	The output of a request is its input, cut off, or followed by FILLER.  With
+ *	RNL_BATCHER_STATUS its first four bytes are also its result.  Copies and fills do that, so
+ *	it works on every device.  If requests differ in size, only a kernel can find them; this
+ *	kernel is a host function.
  */
 #ifndef BATCH_H
 #define BATCH_H
@@ -20,11 +20,11 @@
 #define FILLER 0xee
 #define OUT_MAX 8192
 
-/* What a batcher's function does. Each batcher has one. */
+/* The function of a batcher, and its parameters.  Each batcher has its own. */
 struct kind {
 	struct rnl_batcher_attr attr;
-	struct gate *gate;		/* the function waits there; NULL: none */
-	_Atomic int error;		/* what it returns */
+	struct gate *gate;		/* the function waits at this gate; NULL: no gate */
+	_Atomic int error;		/* the function's return value */
 	_Atomic unsigned nr_calls;
 	_Atomic uint32_t largest;
 };
@@ -145,7 +145,7 @@ static inline void request_of(struct rnl_request *request, void *user)
 	request->job.user = user;
 }
 
-/* A byte of a request. Different seeds give different bytes; @seed: the request's number. */
+/* A byte of request number @seed.  Different seeds give different bytes. */
 static inline unsigned char byte_of(uint64_t seed, size_t i)
 {
 	return (unsigned char)((seed * 8191 + i + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 40);
@@ -159,7 +159,7 @@ static inline void request_fill(struct rnl_request *request, uint64_t seed)
 		in[i] = byte_of(seed, i);
 }
 
-/* The first wrong byte of the output; -1: none. */
+/* Returns the index of the first wrong byte of the output; -1: all are right. */
 static inline long wrong_byte(const struct rnl_request *request, uint64_t seed, size_t out_bytes)
 {
 	const unsigned char *out = request->out;
@@ -178,7 +178,7 @@ static inline void reserve(struct rnl_batcher *batcher, struct rnl_request *requ
 	ck_assert_uint_eq(request->in_bytes, bytes);
 }
 
-/* A request that is not done yet. */
+/* Commits a request; it may not be done on return. */
 static inline void send(struct rnl_batcher *batcher, struct rnl_request *request, size_t bytes,
 			uint64_t seed)
 {
@@ -206,7 +206,7 @@ struct all {
 	struct rnl_batcher *batcher;
 	struct kind kind;
 	struct rnl_request requests[NR_ALL];
-	_Atomic unsigned nr_called, nr_wrong;	/* callbacks, and errors that they found */
+	_Atomic unsigned nr_called, nr_wrong;	/* callbacks, and errors found in them */
 };
 
 static inline void all_begin(struct all *all, unsigned nr_workers, uint32_t flags)
@@ -237,7 +237,7 @@ static inline void receive_all(struct all *all)
 		receive(&all->requests[i], i, ALL_BYTES);
 }
 
-/* A callback for all requests. */
+/* The callback of all requests. */
 static inline void all_on_done(struct rnl_job *job)
 {
 	struct rnl_request *request = rnl_container_of(job, struct rnl_request, job);
@@ -250,7 +250,7 @@ static inline void all_on_done(struct rnl_job *job)
 	all->nr_called++;
 }
 
-/* For requests of different sizes, which need the kernel. */
+/* For tests with requests of different sizes, which need the kernel. */
 #define skip_unless_kernels() \
 	do { \
 		if (!on_host() && !test_fake()) \

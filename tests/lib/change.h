@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that change each byte of an area: their arguments, and what they make of a byte. */
+/* Kernels that change each byte of an area: their arguments, and the new value of a byte. */
 #ifndef CHANGE_H
 #define CHANGE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between all kinds of memory, made by jobs. A shadow gets the same copies
- * at once on the CPU. After the jobs both must be equal.
+ * Copies between all kinds of memory, made by jobs.  The CPU makes the same copies immediately in
+ * shadows.  After the jobs, both must be equal.
  */
 #ifndef COPIES_H
 #define COPIES_H
@@ -13,7 +13,7 @@
 #define KB ((size_t)1 << 10)
 #define MB ((size_t)1 << 20)	/* bytes of a piece of staging */
 
-/* ---- a bench: each kind of memory, and what should be in it ---------------- */
+/* ---- a bench: each kind of memory, and its expected content ---------------- */
 
 /* Two memories each: on the device, page-locked, pageable at odd addresses. */
 enum { D0, D1, Q0, Q1, P0, P1, NR_MEMORIES };
@@ -21,9 +21,9 @@ static const char *const names[] = { "D0", "D1", "Q0", "Q1", "P0", "P1" };
 
 struct bench {
 	struct rnl_pool *pool;
-	size_t bytes;			/* of each */
+	size_t bytes;			/* of each memory */
 	unsigned char *mem[NR_MEMORIES], *shadow[NR_MEMORIES];
-	unsigned char *look;		/* pinned; device memory is copied here to be compared */
+	unsigned char *look;		/* pinned; device memory is copied here for comparison */
 	unsigned char *busy;		/* on the device; keeps a stream busy */
 };
 #define BUSY_BYTES (4 * MB)
@@ -34,14 +34,14 @@ struct move {
 	size_t width, dst_at, src_at, rows, dst_pitch, src_pitch;
 };
 
-/* A job that makes the copies behind work that takes a while. */
+/* A job that makes the copies, after work that takes a while. */
 struct moving {
 	struct rnl_job job;
 	struct bench *bench;
 	const struct move *moves;
 	unsigned nr;
 	bool busy;
-	int ret;			/* what it returns unless a copy fails */
+	int ret;			/* its return value unless a copy fails */
 };
 
 static inline int keep_busy(struct bench *b)
@@ -108,7 +108,7 @@ static inline int between_fn(struct rnl_job *job)
 	return rnl_copy(c->dst, c->src, c->bytes);
 }
 
-/* A copy by a job of its own. */
+/* Makes a copy in a job of its own, and waits for it. */
 static inline void copy_now(struct rnl_pool *pool, void *dst, const void *src, size_t bytes)
 {
 	struct between c = { .dst = dst, .src = src, .bytes = bytes };
@@ -117,7 +117,7 @@ static inline void copy_now(struct rnl_pool *pool, void *dst, const void *src, s
 	ck_assert_int_eq(result_of(&c.job), 0);
 }
 
-/* Each place of each memory has different bytes around it. */
+/* Fills memory so that the bytes around each place differ from those around another place. */
 static inline void paint(unsigned char *mem, size_t bytes, unsigned salt)
 {
 	for (size_t i = 0; i < bytes; i++)
@@ -147,7 +147,7 @@ static inline void bench_check_one(struct bench *b, int i)
 	check_same(mem, b->shadow[i], b->bytes, names[i]);
 }
 
-/* Pageable memory first: it must be right as soon as the last job is done. */
+/* Begins with pageable memory, which must be right as soon as the last job is done. */
 static inline void bench_check(struct bench *b)
 {
 	for (int i = NR_MEMORIES - 1; i >= 0; i--)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# A program beside the one of coreutils that it copies: the same output, the same exit status.
+# Compares a program with the coreutils program that it copies: same output, same exit status.
 #
-# A script sets `program` and `theirs`, and sources harness.sh, then this file.  It is in an
-# empty folder then, $dir/in.  env: SEED of the random data.
+# A script sets `program` and `theirs`, and sources harness.sh, then this file, which makes $dir/in,
+# an empty folder, the current one.  env: SEED of the random data.
 if ! "$theirs" --version 2>/dev/null | grep -q 'GNU coreutils'; then
 	skip_all "$theirs is not that of GNU coreutils"
 fi
@@ -11,7 +11,7 @@ seed=${SEED:-$$}
 echo "# $theirs: $("$theirs" --version | sed 1q); device $device; SEED=$seed"
 mkdir "$dir/in"
 cd "$dir/in" || exit 1
-flags=		# more for the program
+flags=		# more options of the program
 stdin=/dev/null
 
 ours() {
@@ -23,15 +23,15 @@ compare() {	# compare WHAT: outputs in $dir/want and $dir/out, and the statuses
 	[ "$want" = "$got" ] || complain "status of $1: $theirs $want, $program_name $got"
 	if [ "$want" = 0 ] && [ -s "$dir/err" ]; then complain "$1 prints a message"; fi
 }
-same() {	# same ARG...: the program does what theirs does, with standard input from $stdin
+same() {	# same ARG...: the program behaves like theirs, with standard input from $stdin
 	"$theirs" "$@" <"$stdin" >"$dir/want" 2>"$dir/err.theirs"
 	want=$?
 	ours "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
 	got=$?
 	compare "$flags $*"
 }
-same_piped() {	# the same, with $stdin coming through a pipe
-	# shellcheck disable=SC2002  # a pipe it shall be
+same_piped() {	# like same, but $stdin comes through a pipe
+	# shellcheck disable=SC2002  # a pipe is intended
 	cat "$stdin" | "$theirs" "$@" >"$dir/want" 2>"$dir/err.theirs"
 	want=$?
 	# shellcheck disable=SC2002
@@ -39,7 +39,7 @@ same_piped() {	# the same, with $stdin coming through a pipe
 	got=$?
 	compare "$flags $* in a pipe"
 }
-fed() {	# fed ARG...: as same; a larger file comes through `fifo`, a text through `fifo2`
+fed() {	# fed ARG...: like same; a larger file comes through `fifo`, a text through `fifo2`
 	for run in "$theirs" ours; do
 		cat larger >fifo &
 		cat text >fifo2 &
@@ -54,7 +54,7 @@ fed() {	# fed ARG...: as same; a larger file comes through `fifo`, a text throug
 	done
 	compare "$flags $* from fifos"
 }
-random() {	# random BYTES ALPHABET-IN-OCTAL...: of all bytes without one
+random() {	# random BYTES ALPHABET-IN-OCTAL...: of all byte values without an alphabet
 	awk -v seed="$seed" -v n="$1" -v set="${2:-}" 'BEGIN {
 		srand(seed)
 		m = split(set, alphabet, " ")
@@ -70,12 +70,12 @@ random() {	# random BYTES ALPHABET-IN-OCTAL...: of all bytes without one
 	printf "$(cat "$dir/octal")"
 }
 
-does_not_compute() {	# what follows is the same on all devices, and a GPU takes long to start
+does_not_compute() {	# the rest is equal on all devices, and a GPU takes long to start
 	[ "$device" = host ] || done_testing
 }
 
-# ---- tests of both ------------------------------------------------------------
-reads_odd_files() {	# reads_odd_files NAME: those that do not know their size, and read errors
+# ---- tests that the programs share ---------------------------------------------
+reads_odd_files() {	# reads_odd_files NAME: files of unknown size, and read errors
 	[ -r /proc/self/mem ] || return 0
 	for flags in '' "$small"; do
 		same /proc/version text

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of completion queues share. */
+/* Helpers of the tests of completion queues. */
 #ifndef CQ_H
 #define CQ_H
 
@@ -23,7 +23,7 @@ static inline void cq_job(struct rnl_job *job, int (*fn)(struct rnl_job *job), v
 	must(rnl_job_set_cq(job, cq));
 }
 
-/* Waits until all earlier jobs of a pool of one worker are done: its jobs end in order. */
+/* Waits until all earlier jobs are done.  The pool has one worker, so its jobs end in order. */
 static inline void fence(struct rnl_pool *pool)
 {
 	struct rnl_job job;
@@ -32,7 +32,7 @@ static inline void fence(struct rnl_pool *pool)
 	ck_assert_int_eq(result_of(&job), 0);
 }
 
-/* Takes @nr jobs. All must come. */
+/* Takes @nr jobs from the queue; all must arrive. */
 static inline void reap_all(struct rnl_cq *cq, struct rnl_job **jobs, unsigned nr)
 {
 	int ret;

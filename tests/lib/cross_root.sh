@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Unpacks Debian's packages of another architecture into a folder, with all that they depend on, to
-# compile against and to run programs in.  It has an apt of its own: the system's packages are left
-# as they are, and it needs no root.
+# Unpacks Debian's packages of another architecture, with their dependencies, into a folder, to
+# compile against and to run programs in.  It uses an apt state of its own: the system's packages do
+# not change, and it needs no root.
 #
 # usage: cross_root.sh ARCHITECTURE FOLDER PACKAGE ...	cross_root.sh arm64 /tmp/arm64 liburcu-dev
 set -eu

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools of as many workers as there may be, where the system starts so many threads. */
+/* Pools with the largest number of workers, where the system can start so many threads. */
 #ifndef CROWD_H
 #define CROWD_H
 
 #include "pool.h"
 
-/* RNL_WORKERS_MAX workers; NULL: the system starts fewer threads, or has no memory for them. */
+/* Creates a pool of RNL_WORKERS_MAX workers; NULL: the system lacks threads or memory for them. */
 static inline struct rnl_pool *crowd_of(unsigned nr_urgent)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;

@@ -2,10 +2,10 @@
 /*
  * Delays the threads that use a completion queue's descriptor at the worst places.
  *
- * The library is linked with the read(), write() and ppoll() below, which sleep
- * before and after the real call. So a reader is delayed between emptying the
- * descriptor and arming it, and between arming and sleeping; a worker between its
- * push and its write, and before it leaves the queue.
+ * The library is linked with the read(), write() and ppoll() below, which sleep before and after
+ * the real call.  So a reader is delayed between emptying and arming the descriptor, and between
+ * arming it and sleeping.  A worker is delayed between its push and its write, and before it leaves
+ * the queue.
  */
 #ifndef DAWDLE_H
 #define DAWDLE_H
@@ -22,8 +22,8 @@
 static uint64_t seed;			/* shared by all threads */
 static _Atomic int watched = -1;	/* the descriptor */
 static _Atomic unsigned nr_reads, nr_writes, nr_polls, nr_threads;
-static _Atomic uint64_t nr_events;	/* jobs count it; a test waits for it */
-static _Atomic unsigned nr_destroyed;	/* queues */
+static _Atomic uint64_t nr_events;	/* counted by jobs; a test waits for it */
+static _Atomic unsigned nr_destroyed;	/* destroyed queues */
 
 static void dawdle(void)
 {
@@ -39,7 +39,7 @@ static void dawdle(void)
 		break;
 	case 1:
 	case 2:
-	case 3:		/* until another job comes; beside other programs a yield takes long */
+	case 3:		/* until another job; with other programs a yield takes long */
 		until = seconds_now() + 30e-6;
 		for (int i = 0; i < 50 && nr_events == events && seconds_now() < until; i++)
 			sched_yield();
@@ -93,7 +93,7 @@ INTERPOSED int ppoll(struct pollfd *fds, nfds_t nr, const struct timespec *timeo
 {
 	struct timespec left = timeout ? *timeout : (struct timespec){ 0 };
 
-	/* Nobody else calls it here. */
+	/* The library is the only caller of ppoll() in these tests. */
 	nr_polls++;
 	dawdle();
 	return (int)syscall(SYS_ppoll, fds, nr, timeout ? &left : NULL, mask, 8);

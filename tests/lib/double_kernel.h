@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of programs that are linked for the double of the CUDA runtime. */
+/* Kernels of programs that are linked with the double of the CUDA runtime. */
 #ifndef DOUBLE_KERNEL_H
 #define DOUBLE_KERNEL_H
 
@@ -7,7 +7,7 @@
 
 #include "fake_cudart/fake_cudart.h"
 
-/* Like RNL_KERNEL(), but the double's streams call a host function in the kernel's place. */
+/* Like RNL_KERNEL(), but the double's streams call a host function instead of the kernel. */
 #define DOUBLE_KERNEL(kernel_name, host_fn, double_fn, args_type) \
 	static int kernel_name##_launch(struct rnl_dim grid, struct rnl_dim block, \
 					const void *args, void *stream) \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many rounds a test at random does: all of them on an idle machine, fewer on a busy one. So a
- * test ends by itself, and its time limit only ends one that hangs.
+ * Limits the rounds of a randomized test: all rounds on an idle machine, fewer on a busy one.  So
+ * the test ends in time, and its time limit only ends a test that hangs.
  */
 #ifndef EFFORT_H
 #define EFFORT_H
 
 #include "await.h"
 
-/* All rounds of a test take less on an idle machine; its limit is SUITE_BUSY times a longer time. */
+/* Exceeds the time of all rounds on an idle machine; a test's limit is SUITE_BUSY times more. */
 #define EFFORT_S (2 * PATIENCE_S)
 
 struct effort {
@@ -21,7 +21,7 @@ static inline struct effort effort_of(unsigned wanted)
 	return (struct effort){ .until = seconds_now() + EFFORT_S, .wanted = wanted };
 }
 
-/* Counts a round. False: all were done, or the time is over, which is said. */
+/* Counts a round.  Returns false if all rounds are done, or the time is over; prints the latter. */
 static inline bool effort_goes_on(struct effort *effort)
 {
 	if (effort->nr == effort->wanted)

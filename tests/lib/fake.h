@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of the double of the CUDA runtime share. */
+/* Helpers of the tests of the double of the CUDA runtime. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -19,13 +19,13 @@
 		ck_assert_int_eq((int)cudaGetLastError(), (int)(code)); \
 		ck_assert_int_eq((int)cudaGetLastError(), (int)cudaSuccess); \
 	} while (0)
-/* A call without an error. The last error must be none, too. */
+/* A call that is not ready, which is no error: the last error must not be set. */
 #define ck_not_ready(call) \
 	do { \
 		ck_assert_int_eq((int)(call), (int)cudaErrorNotReady); \
 		ck_assert_int_eq((int)cudaGetLastError(), (int)cudaSuccess); \
 	} while (0)
-/* The same, and no misuse was counted. */
+/* Like ck_refused(); and a misuse was counted. */
 #define ck_misused(call, code) \
 	do { \
 		uint64_t misuses_ = fake_misuses(); \
@@ -51,7 +51,7 @@ static inline cudaEvent_t event_of(unsigned flags)
 	return event;
 }
 
-/* A kernel that waits at the gate, if it has one, then stores. */
+/* Launches a kernel that waits at the gate, if any, then stores. */
 static inline cudaError_t hold(cudaStream_t stream, struct gate *gate, int *word, int value)
 {
 	const struct rnl_dim one = { 1, 1, 1 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A full pool. */
+/* A pool with a full queue. */
 #ifndef FULL_H
 #define FULL_H
 
@@ -7,7 +7,7 @@
 
 #include "pool.h"
 
-/* A pool with one worker, which is held, and a full queue. */
+/* A pool with one worker, held at a gate, and a full queue. */
 struct full {
 	struct rnl_pool *pool;
 	struct gate gate;
@@ -25,7 +25,7 @@ static inline void full_start(struct full *f, unsigned max_queued)
 	}
 }
 
-/* Opens the gate if it is shut, and destroys the pool. */
+/* Opens the gate, waits for the jobs, and destroys the pool. */
 static inline void full_end(struct full *f)
 {
 	gate_open(&f->gate);

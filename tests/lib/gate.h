@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Gates: a test holds jobs and kernels where it wants them, so no sleep proves an order. */
+/* Gates hold jobs and kernels at a known place, so a test proves an order without a sleep. */
 #ifndef GATE_H
 #define GATE_H
 
@@ -8,7 +8,7 @@
 struct gate {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
-	unsigned came;		/* threads that have ever come to it */
+	unsigned came;		/* number of threads that have reached the gate */
 	bool is_open;
 };
 #define GATE_INIT { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false }
@@ -31,7 +31,7 @@ static inline void gate_wait(struct gate *gate)
 	pthread_mutex_unlock(&gate->lock);
 }
 
-/* How many threads have come. */
+/* Returns the number of threads that have reached the gate. */
 static inline unsigned gate_nr(struct gate *gate)
 {
 	unsigned came;
@@ -42,7 +42,7 @@ static inline unsigned gate_nr(struct gate *gate)
 	return came;
 }
 
-/* Waits until @nr threads have come to the gate; false if they never do. */
+/* Waits until @nr threads have reached the gate.  Returns false if they do not in time. */
 static inline bool gate_came(struct gate *gate, unsigned nr)
 {
 	struct timespec until;

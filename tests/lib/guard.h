@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools with a guard, its messages, and CUDA calls that C tests make by name. */
+/* Pools with a guard, the guard's messages, and CUDA calls that C tests make by name. */
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -13,7 +13,7 @@
 
 enum { MOST_LINES = 64 };
 
-/* CUDA calls by name, for tests without CUDA's headers; NULL on the host device. */
+/* Finds a CUDA call by name, for tests without CUDA's headers; NULL on the host device. */
 static inline void *cuda(const char *name)
 {
 	return on_host() ? NULL : dlsym(RTLD_DEFAULT, name);
@@ -26,7 +26,7 @@ typedef int stream_fn(void *stream);
 typedef int malloc_fn(void **memp, size_t bytes);
 typedef int free_fn(void *mem);
 
-/* Registers a unit that has CUDA calls, as runnel/cuda.h does; none on the host device. */
+/* Registers a unit with CUDA calls, like runnel/cuda.h does; on the host device, no unit. */
 static inline void add_cuda_unit(void)
 {
 	static struct rnl__cuda_unit unit = {
@@ -59,7 +59,7 @@ static inline void hear_guard(void *arg, enum rnl_log_level level, const char *m
 	pthread_mutex_unlock(&said->lock);
 }
 
-/* Whether one line contains both. */
+/* Returns true if one line contains both texts. */
 static inline bool has_said(struct said *said, const char *name, const char *what)
 {
 	bool has = false;
@@ -84,7 +84,7 @@ static inline struct rnl_pool *guarded_pool(struct said *said, uint32_t guard, u
 	return pool_with(&attr, nr_workers);
 }
 
-/* The sum of all findings. */
+/* Returns the sum of all findings. */
 static inline uint64_t findings_of(struct rnl_pool *pool)
 {
 	struct rnl_pool_stats stats = figures_of(pool);

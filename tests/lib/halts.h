@@ -2,9 +2,9 @@
 /*
  * Halts: threads stop for a while anywhere in the library, as if they were preempted.
  *
- * A signal's handler sleeps. Workers block all signals, so only callers are halted.
- * A thread comes before halts_begin(), and is not joined before halts_end().
- * ThreadSanitizer delays signals until the next system call, so there is less effect.
+ * A signal's handler sleeps.  Workers block all signals, so only callers are halted.  A thread
+ * calls halts_come() before halts_begin(), and is joined after halts_end().  ThreadSanitizer delays
+ * signals until the next system call, so halts have less effect there.
  */
 #ifndef HALTS_H
 #define HALTS_H
@@ -23,7 +23,7 @@ static struct {
 	_Atomic bool over;
 	uint64_t random;
 	pthread_t thread;
-	void (*hook)(void);		/* a halted thread calls it; may be NULL */
+	void (*hook)(void);		/* called by a halted thread; may be NULL */
 } halts = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static inline void halt(int signo)
@@ -47,17 +47,17 @@ static inline void halts_init(void)
 	must(sigaction(SIGUSR1, &action, NULL));
 }
 
-/* Halts a thread in about the first @turns loop rounds of what it begins now. */
+/* Halts a thread within about @turns loop rounds of its next call. */
 static inline void halts_one(pthread_t thread, unsigned turns)
 {
 	for (unsigned volatile i = 0; i < turns; i++)
 		;
-	/* A simulated machine stops threads by itself. */
+	/* A simulated machine stops threads itself. */
 	if (!sim_begin)
 		pthread_kill(thread, SIGUSR1);
 }
 
-/* Adds the calling thread to those that are halted now and then. */
+/* Adds the calling thread to the threads that are halted from time to time. */
 static inline void halts_come(void)
 {
 	pthread_mutex_lock(&halts.lock);
@@ -87,7 +87,7 @@ static inline void *halt_all(void *arg)
 	return NULL;
 }
 
-/* Begins when @nr threads have come. */
+/* Begins when @nr threads have called halts_come(). */
 static inline void halts_begin(unsigned nr, uint64_t seed)
 {
 	halts_init();

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# What every test script begins with.  A script that tests a program sets `program`; then it
-# sources this file:	. "$(dirname "$0")/../lib/harness.sh"
+# Sourced first by every test script.  If the script tests a program, it sets `program` before: //>.
+# "$(dirname "$0")/../lib/harness.sh"
 #
-# A test is some checks, and `ends NAME` after them; or `check NAME COMMAND ...`, `same ...`.
-# The last line of a script is `done_testing`.  $dir is a folder that goes with the script; what
-# a program printed is in $dir/out and $dir/err.  $device is where programs work, $fake is not
-# empty if that is the double of the CUDA runtime.
+# A test is some checks, followed by `ends NAME`; or `check NAME COMMAND ...`, `same ...`.  The last
+# line of a script is `done_testing`.  $dir is a folder that is removed at the end; a program's
+# output is in $dir/out and $dir/err.  $device is the device of the programs; $fake is not empty if
+# that device is the double of the CUDA runtime.
 set -u
 export LC_ALL=C
 device=${RNL_TEST_DEVICE:-host} fake=${RNL_TEST_FAKE:-} srcdir=${srcdir:-$(dirname "$0")/../..}
@@ -19,35 +19,35 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/$program_name.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 nr=0 nr_failed=0	# tests
-wrong=0			# checks since the last test ended that failed
+wrong=0			# failed checks of the current test
 
 # ---- tests -------------------------------------------------------------------
-skip_all() {	# skip_all WHY: none of the script's tests can run
+skip_all() {	# skip_all WHY: the script cannot run any of its tests
 	echo "SKIP: $1"
 	exit 77
 }
-ends() {	# ends NAME: all checks since the last one were the test NAME
+ends() {	# ends NAME: all checks since the last ends were the test NAME
 	nr=$((nr + 1))
 	if [ $wrong = 0 ]; then echo "ok - $1"; else echo "not ok - $1"; nr_failed=$((nr_failed + 1)); fi
 	wrong=0
 }
-complain() {	# complain TEXT [FILE FILE]: with the difference, or what the program printed
+complain() {	# complain TEXT [FILE FILE]: prints the difference, or the program's output
 	wrong=$((wrong + 1))
 	[ $wrong -le 5 ] || return 0
 	echo "# $1"
 	if [ $# = 3 ]; then diff -a "$2" "$3"; else cat "$dir/err" "$dir/out" 2>/dev/null; fi | sed 's/^/#   /;40q'
 }
-check() {	# check NAME COMMAND ...: a test of one command, which succeeds
+check() {	# check NAME COMMAND ...: a test of one command, which must succeed
 	check=$1
 	shift
 	"$@" >"$dir/out" 2>"$dir/err" || complain "status $?"
 	ends "$check"
 }
-same() {	# same NAME WANT HAVE: a test that two files in $dir are the same
+same() {	# same NAME WANT HAVE: a test that two files in $dir are equal
 	cmp -s "$dir/$2" "$dir/$3" || complain 'they differ:' "$dir/$2" "$dir/$3"
 	ends "$1"
 }
-cxx_compilers() {	# cxx_compilers: g++ and clang++; of a sanitizer's runtime, the one that is $CC's
+cxx_compilers() {	# cxx_compilers: g++ and clang++; with a sanitizer only $CC's, whose runtime is linked
 	case ${sanitizer:+$CC} in '') cxxs='g++ clang++' ;; *clang*) cxxs=clang++ ;; *) cxxs=g++ ;; esac
 	for cxx in $cxxs; do
 		if command -v $cxx >/dev/null; then echo $cxx; else echo "SKIP: no $cxx" >&2; fi
@@ -61,40 +61,40 @@ done_testing() {
 }
 
 # ---- checks of a program -------------------------------------------------------
-needs_device() {	# needs_device ARG...: a short run; skips the script without the device
+needs_device() {	# needs_device ARG...: makes a short run; skips the script if it lacks the device
 	"$program" --device="$device" "$@" >"$dir/out" 2>"$dir/err" && return
 	grep -qE 'no GPU answers|without nvcc|without kernels for CUDA' "$dir/err" || return
-	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is always there
+	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is never missing
 	skip_all "$program_name has no device $device here"
 }
-gives() {	# gives STATUS ARG...: the exit status
+gives() {	# gives STATUS ARG...: checks the exit status
 	want=$1
 	shift
 	"$program" "$@" >"$dir/out" 2>"$dir/err" </dev/null
 	got=$?
 	[ $got = "$want" ] || complain "status of $*: $got, not $want"
 }
-silent() {	# silent: nothing on standard error
+silent() {	# silent: standard error is empty
 	[ ! -s "$dir/err" ] || complain "it prints a message${*:+: $*}"
 }
-works() {	# works ARG...: on the device, without a message
+works() {	# works ARG...: succeeds on the device, without a message
 	gives 0 --device="$device" "$@"
 	silent "$@"
 }
-prints() {	# prints REGEX: in a line
+prints() {	# prints REGEX: a line matches
 	grep -qE -- "$1" "$dir/out" || complain "there is no line of: $1"
 }
-prints_not() {	# prints_not REGEX: in no line
+prints_not() {	# prints_not REGEX: no line matches
 	! grep -qE -- "$1" "$dir/out" || complain "there is a line of: $1"
 }
-rows() {	# rows NR REGEX: in NR lines
+rows() {	# rows NR REGEX: NR lines match
 	got=$(grep -cE -- "$2" "$dir/out")
 	[ "$got" = "$1" ] || complain "$got lines of: $2, not $1"
 }
-says() {	# says TEXT: on standard error
+says() {	# says TEXT: standard error contains it
 	grep -qF -- "$1" "$dir/err" || complain "no message: $1"
 }
-fails() {	# fails STATUS TEXT ARG...: with that message, and prints nothing
+fails() {	# fails STATUS TEXT ARG...: with that message; standard output is empty
 	text=$2 want=$1
 	shift 2
 	gives "$want" "$@"
@@ -115,13 +115,13 @@ has_options() {	# has_options NAME...: --help has these options, and no others
 	gives 0 --version
 	prints "^$program_name \(runnel\) [0-9.]+\$"
 }
-has_terminal() {	# has_terminal: whether script(1) can make one; says so if not
+has_terminal() {	# has_terminal: succeeds if script(1) can make a terminal; else prints a skip
 	command -v script >/dev/null || { echo 'SKIP: script(1) is missing, and there is no terminal'; return 1; }
-	# A root may have no /dev/pts.
+	# A chroot may lack /dev/pts.
 	script -qec true /dev/null >/dev/null 2>&1 </dev/null ||
 		{ echo 'SKIP: script(1) makes no terminal here'; return 1; }
 }
-on_terminal() {	# on_terminal COMMAND: the shell's command works on a terminal of its own
+on_terminal() {	# on_terminal COMMAND: the shell command succeeds on a terminal of its own
 	script -qec "$1" /dev/null >"$dir/screen" 2>&1 </dev/null || complain "status of $1 on a terminal: $?"
 	tr '\r' '\n' <"$dir/screen" >"$dir/out"
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The size of the heap. It includes the host device's memory. */
+/* The size of the heap, which includes the host device's memory. */
 #ifndef HEAP_H
 #define HEAP_H
 
@@ -11,8 +11,8 @@
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 /*
- * Bytes in use; 0: unknown.  ThreadSanitizer's count is not right: a large free beside the end of a
- * thread may get lost, since each adds to the same word under a lock of its own.
+ * Returns the bytes in use; 0: unknown.  ThreadSanitizer's count is not exact: it may lose a large
+ * free while another thread ends, because each adds to the same word under a lock of its own.
  */
 static inline size_t live_bytes(void)
 {

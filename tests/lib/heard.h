@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the library logs: all lines of a pool's log, one behind the other. */
+/* Collects the library's log: all lines of a pool, one after the other. */
 #ifndef HEARD_H
 #define HEARD_H
 

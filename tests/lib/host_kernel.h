@@ -13,7 +13,7 @@
 
 #pragma weak fake_launch
 
-/* Like the library's macro, but local to the file, and the double can run the kernel. */
+/* Like the library's macro, but local to the file; the double can run the kernel, too. */
 #undef RNL_HOST_KERNEL
 #define RNL_HOST_KERNEL(kernel_name, host_fn, args_type) \
 	static int kernel_name##__fake(struct rnl_dim grid, struct rnl_dim block, \
@@ -39,8 +39,8 @@
 #endif
 
 struct gated_store {
-	struct gate *gate;	/* NULL: none */
-	int *word;		/* NULL: none */
+	struct gate *gate;	/* NULL: no gate */
+	int *word;		/* NULL: no store */
 	int value;
 };
 
@@ -58,7 +58,7 @@ static void gated_store_host(struct rnl_dim grid, struct rnl_dim block, const vo
 }
 RNL_HOST_KERNEL(gated_store, gated_store_host, struct gated_store);
 
-/* Launches it on the calling thread's stream. */
+/* Launches the kernel on the calling thread's stream. */
 static inline int launch_store(struct gate *gate, int *word, int value)
 {
 	const struct gated_store args = { gate, word, value };
@@ -67,7 +67,7 @@ static inline int launch_store(struct gate *gate, int *word, int value)
 	return rnl_launch(&gated_store, one, one, &args);
 }
 
-/* Keeps the calling thread's stream busy until the gate opens; false: a GPU, which has no gates. */
+/* Keeps the calling thread's stream busy until the gate opens.  False on a GPU: it has no gates. */
 static inline bool hold_stream(struct gate *gate)
 {
 	if (!on_host() && !test_fake())
@@ -76,7 +76,7 @@ static inline bool hold_stream(struct gate *gate)
 	return true;
 }
 
-/* A job's function. Its kernel waits at the gate `user`. */
+/* Job function whose kernel waits at the gate `user`. */
 static inline int gated_kernel_fn(struct rnl_job *job)
 {
 	return launch_store(job->user, NULL, 0);

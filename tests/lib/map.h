@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maps whose output a model on the CPU knows.
+ * Maps whose output is known: a model on the CPU computes it.
  *
  * DESIGN
- *	An output element is made of input elements, one behind the other, until it is
- *	full: in turns the one `before` elements to the left, and the one `after`
- *	elements to the right. Beyond the array's ends is FILLER. In place without halos,
- *	the first byte of each chunk becomes the chunk's number. Copies and fills do
- *	that, so it works on every device.
- *	Workers run these functions, so they must not assert. They print an error and
- *	return it, and it becomes the map's result.
- *	What must not run at the same time uses plain memory, for ThreadSanitizer.
+ *	An output element consists of input elements, one after the other, until it is full:
+ *	alternately the element `before` to the left and the element `after` to the right.  Beyond
+ *	the array's ends there is FILLER.  In place without halos, the first byte of each chunk
+ *	becomes the chunk's number.  Copies and fills do that, so it works on every device.
+ *	Workers run these functions, so they must not assert.  They print an error and return it; it
+ *	becomes the map's result.
+ *	Calls that must not run at the same time use plain memory, so ThreadSanitizer finds them if
+ *	they do.
  */
 #ifndef MAP_H
 #define MAP_H
@@ -28,15 +28,15 @@
 #define GUARD 64	/* bytes on both sides of an array that must stay as they are */
 #define GUARDED 0x5a
 
-/* Where an array is. CALLED: a callback provides it. NOWHERE: there is no output. */
+/* Place of an array.  CALLED: a callback provides it.  NOWHERE: there is no output. */
 enum where { PINNED, PAGEABLE, CALLED, IN_PLACE, NOWHERE };
 
-/* What happens in the call for an element: it waits, or it fails, or both. */
+/* Extra behaviour of the call for an element: it waits, fails, or both. */
 struct event {
 	bool wanted;
 	uint64_t element;
-	struct gate *gate;	/* NULL: none */
-	int error;		/* what it returns */
+	struct gate *gate;	/* NULL: no gate */
+	int error;		/* the call's return value */
 };
 
 struct task {
@@ -52,10 +52,10 @@ struct task {
 	struct rnl_pool *pool;
 	struct rnl_map map;
 	struct rnl_map_report report;
-	unsigned char *original, *from, *to; /* the input, and the arrays; NULL: none */
-	unsigned char *seen, *written;	/* for each element, how often */
+	unsigned char *original, *from, *to; /* the input, and the arrays; NULL: no array */
+	unsigned char *seen, *written;	/* for each element, the number of calls */
 	_Atomic unsigned char *read;
-	_Atomic uint64_t nr_fn, nr_read, nr_written; /* calls */
+	_Atomic uint64_t nr_fn, nr_read, nr_written; /* numbers of calls */
 	_Atomic uint64_t found_chunk;	/* the size of the first chunk */
 	uint64_t next_read, next_write;	/* for maps in order */
 	bool in_read, in_write;
@@ -81,9 +81,9 @@ static inline int meet(const struct event *e, uint64_t first, uint64_t nr)
 	return e->error;
 }
 
-/* ---- its callbacks ------------------------------------------------------- */
+/* ---- the callbacks ------------------------------------------------------- */
 
-/* One input element of an output element; @at: where its first byte goes. */
+/* Copies one input element into each output element; @at: offset of its first byte there. */
 static inline int move_part(const struct rnl_chunk *c, const struct task *t, size_t at)
 {
 	const bool right = (at / t->in_bytes + c->index) % 2;
@@ -106,7 +106,7 @@ static inline int move_part(const struct rnl_chunk *c, const struct task *t, siz
 			   least(t->in_bytes, t->out_bytes - at), (size_t)(end - first));
 }
 
-/* Whether a chunk is what the header promises. */
+/* Checks that a chunk is as the header promises. */
 static inline int look_at(const struct rnl_chunk *c, struct task *t)
 {
 	const uint64_t left = t->nr - c->first - c->nr;
@@ -150,7 +150,7 @@ static inline int task_fn(const struct rnl_chunk *c)
 	return ret;
 }
 
-/* In order: this chunk is the next one, its halos are right, and no other call runs. */
+/* In order: this chunk must be the next one, with the right halos, and no other call may run. */
 static inline int look_at_read(struct task *t, uint64_t first, uint64_t nr)
 {
 	const uint64_t before = least(t->before, t->next_read);
@@ -216,9 +216,9 @@ static inline int task_write(void *arg, const void *buf, uint64_t first, uint64_
 	return ret;
 }
 
-/* ---- its memory ---------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
-/* AddressSanitizer checks the bytes behind a malloc() itself, also for reads. */
+/* AddressSanitizer itself checks the bytes after a malloc(), also for reads. */
 static inline size_t guard_behind(enum where where)
 {
 	return where == PINNED || !SANITIZED ? GUARD : 0;
@@ -238,7 +238,7 @@ static inline unsigned char *array_get(struct rnl_pool *pool, enum where where, 
 	return (unsigned char *)mem + GUARD;
 }
 
-/* The bytes around an array are unchanged. */
+/* Checks that the bytes around an array are unchanged, and frees it. */
 static inline void array_put(struct rnl_pool *pool, enum where where, unsigned char *array,
 			     uint64_t bytes)
 {
@@ -255,7 +255,7 @@ static inline unsigned char original_byte(uint64_t i)
 	return (unsigned char)((i + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 40);
 }
 
-/* Everything but the start of the map. */
+/* Prepares all of a map except its start. */
 MUCH_DATA static inline void task_prepare(struct task *t, struct rnl_pool *pool)
 {
 	const uint64_t in_bytes = t->nr * t->in_bytes, out_bytes = t->nr * t->out_bytes;
@@ -319,7 +319,7 @@ static inline unsigned char expected_byte(const struct task *t, uint64_t i, size
 	return t->original[i * t->in_bytes + byte % t->in_bytes];
 }
 
-/* In how many chunks an element is, halos included. */
+/* Returns the number of chunks that an element is in, halos included. */
 static inline unsigned times_read(const struct task *t, uint64_t i)
 {
 	const uint64_t chunk = chunk_of(t), first = i / chunk * chunk, next = first + chunk;
@@ -327,7 +327,7 @@ static inline unsigned times_read(const struct task *t, uint64_t i)
 	return 1 + (next < t->nr && t->before >= next - i) + (first && t->after > i - first);
 }
 
-/* The first wrong output element, or nr. */
+/* Returns the first wrong output element, or nr. */
 static inline uint64_t wrong_element(const struct task *t)
 {
 	for (uint64_t i = 0; t->to && i < t->nr; i++) {
@@ -339,7 +339,7 @@ static inline uint64_t wrong_element(const struct task *t)
 	return t->nr;
 }
 
-/* The first element that callbacks had too often or not at all, or nr. */
+/* Returns the first element with too many or too few callbacks, or nr. */
 static inline uint64_t wrong_times(const struct task *t)
 {
 	uint64_t i = 0;
@@ -350,7 +350,7 @@ static inline uint64_t wrong_times(const struct task *t)
 	return i;
 }
 
-/* Checks the output of a map that is done, and how often callbacks were called. */
+/* Checks the output of a map that is done, and the numbers of callbacks. */
 MUCH_DATA static inline void task_verify(const struct task *t)
 {
 	uint64_t wrong = wrong_times(t);
@@ -399,7 +399,7 @@ static inline void task_check_report(const struct task *t)
 		ck_assert_uint_eq(r->write_ns, 0);
 }
 
-/* One map from start to end. */
+/* Runs one map from start to end. */
 static inline void task_run(struct task *t, struct rnl_pool *pool)
 {
 	struct rnl_barrier barrier;

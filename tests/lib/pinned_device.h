@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device for tests of pinned buffers. It counts what it gives, has a bound, and
- * fails on demand. Below are the helpers that these tests share.
+ * A device for tests of pinned buffers: it counts its memory, has a limit, and fails on demand.
+ * The helpers that these tests share are below.
  */
 #ifndef PINNED_DEVICE_H
 #define PINNED_DEVICE_H
@@ -29,16 +29,16 @@ static struct {
 		char *mem;
 		size_t bytes;
 	} pieces[NR_PIECES];
-	size_t offset;		/* pages of its memory; the addresses to try come below */
-	char *arena;		/* where regions go, small ones at the begin; NULL: anywhere */
+	size_t offset;		/* page offset of its memory; the next address to try is lower */
+	char *arena;		/* where regions go, small ones at the start; NULL: anywhere */
 	uint64_t max, locked;
 	unsigned nr_calls, nr_living;
 	unsigned fail_at;	/* the number of the alloc that fails, from 1; 0: none */
-	bool persistent;	/* and all later ones fail */
+	bool persistent;	/* all later ones fail, too */
 	int error;
 } device = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Huge regions: only a few bytes are ever written. */
+/* Maps a region, which may be huge: only a few bytes are ever written. */
 static inline char *map(size_t bytes)
 {
 	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -49,7 +49,7 @@ static inline char *map(size_t bytes)
 }
 
 #define ARENA_SMALL (8 * MIB)	/* and the addresses below it */
-#define ARENA_LARGE (32 * MIB)	/* where the other regions are */
+#define ARENA_LARGE (32 * MIB)	/* place of the larger regions */
 #define ARENA (64 * MIB)
 
 static inline char *make_piece(size_t bytes)
@@ -125,7 +125,7 @@ static inline void device_free(struct rnl__device *of, enum rnl__memory kind, vo
 
 static const struct rnl__device_ops device_ops = { .alloc = device_alloc, .free = device_free };
 
-/* The buffers of a test, at most @max bytes each. */
+/* Creates buffers of at most @max bytes in total, on the device above. */
 static inline struct rnl__pinned *pinned_of(uint64_t max, uint64_t preload)
 {
 	struct rnl__pinned *p = NULL;
@@ -176,7 +176,7 @@ static inline struct rnl__pinned_figures figures(struct rnl__pinned *p)
 	return f;
 }
 
-/* Gets all buffers of a size; their number. */
+/* Gets all buffers of a size.  Returns their number. */
 static inline unsigned get_all(struct rnl__pinned *p, size_t bytes, void **bufs, unsigned most)
 {
 	unsigned nr = 0;
@@ -200,7 +200,7 @@ static inline uint64_t in_ms(unsigned ms)
 	return rnl__now() + ms * 1000000ull;
 }
 
-/* So long that a waiter gets there only if a wake was lost. */
+/* A deadline so late that a waiter reaches it only if a wake was lost. */
 static inline uint64_t too_late(void)
 {
 	return rnl__now() + (uint64_t)patience_ns();

@@ -15,7 +15,7 @@ static inline int ask_double(const char *fields)
 	return plan ? plan(fields) : 0;
 }
 
-/* The name of the first @nr devices. */
+/* Returns the name of the first @nr devices. */
 static inline const char *first_devices(unsigned nr)
 {
 	static char name[64];
@@ -27,8 +27,8 @@ static inline const char *first_devices(unsigned nr)
 }
 
 /*
- * A pool of @each workers for each of @nr devices; if there are fewer GPUs, as many workers for two or
- * more of them; NULL: there is one.
+ * Creates a pool of @each workers for each of @nr devices.  If there are fewer GPUs, the workers
+ * are spread over two or more of them; NULL: there is only one GPU.
  */
 static inline struct rnl_pool *pool_over(unsigned nr, unsigned each, struct rnl_pool_attr attr)
 {
@@ -46,7 +46,7 @@ static inline struct rnl_pool *pool_over(unsigned nr, unsigned each, struct rnl_
 		ret = rnl_pool_create(&pool, &attr);
 		if (!ret)
 			return pool;
-		/* There is no such GPU. */
+		/* There are not so many GPUs. */
 		ck_assert_int_eq(ret, on_host() || test_fake() ? 0 : -ENODEV);
 	}
 	return NULL;

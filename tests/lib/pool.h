@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools and jobs: helpers that every test of a pool uses. */
+/* Pools and jobs: helpers of every test of a pool. */
 #ifndef POOL_H
 #define POOL_H
 
@@ -11,7 +11,7 @@
 #include "skip.h"
 #include "submits.h"
 
-/* A pool on the device under test; @attr may be NULL. */
+/* Creates a pool on the device under test; @attr may be NULL. */
 static inline struct rnl_pool *pool_with(const struct rnl_pool_attr *attr, unsigned nr_workers)
 {
 	struct rnl_pool_attr chosen = RNL_POOL_ATTR_INIT;
@@ -26,7 +26,7 @@ static inline struct rnl_pool *pool_with(const struct rnl_pool_attr *attr, unsig
 	return pool;
 }
 
-/* The same with attributes in the call: pool_of(2, .max_queued = 1). */
+/* Like pool_with(), with the attributes in the call: pool_of(2, .max_queued = 1). */
 #define pool_of(nr_workers, ...) \
 	pool_with(&(struct rnl_pool_attr){ .size = sizeof(struct rnl_pool_attr), ##__VA_ARGS__ }, \
 		  nr_workers)
@@ -37,14 +37,14 @@ static inline int noop_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* A job's function: waits at the gate `user`. */
+/* Job function: waits at the gate `user`. */
 static inline int gated_fn(struct rnl_job *job)
 {
 	gate_wait(job->user);
 	return 0;
 }
 
-/* Returns `user`. */
+/* Job function: returns `user`. */
 static inline int result_fn(struct rnl_job *job)
 {
 	return (int)(intptr_t)job->user;
@@ -62,7 +62,7 @@ static inline int noop_batch(const struct rnl_batch *batch)
 	return 0;
 }
 
-/* Adds 1 to the _Atomic int that `user` points to. */
+/* Job function: adds 1 to the _Atomic int `user`. */
 static inline int count_fn(struct rnl_job *job)
 {
 	atomic_fetch_add((_Atomic int *)job->user, 1);
@@ -86,7 +86,7 @@ static inline void hold_workers(struct rnl_pool *pool, struct gate *gate, struct
 	gate_await(gate, nr);
 }
 
-/* Waits for a job; its result. */
+/* Waits for a job.  Returns its result. */
 static inline int result_of(struct rnl_job *job)
 {
 	must(rnl_job_wait(job, RNL_FOREVER));
@@ -126,21 +126,21 @@ static inline void hold_barrier(struct rnl_pool *pool, struct rnl_barrier *barri
 	gate_await(gate, 1);
 }
 
-/* Waits for a barrier; its result. */
+/* Waits for a barrier.  Returns its result. */
 static inline int result_of_barrier(struct rnl_barrier *barrier)
 {
 	must(rnl_barrier_wait(barrier, RNL_FOREVER));
 	return barrier->result;
 }
 
-/* Submits a job and waits for it; its result. */
+/* Submits a job and waits for it.  Returns its result. */
 static inline int submit_and_wait(struct rnl_pool *pool, struct rnl_job *job)
 {
 	must(rnl_submit(pool, job));
 	return result_of(job);
 }
 
-/* Fills the worker's own 64 bytes of what `user` points to. */
+/* Job function: fills the worker's own 64 bytes of the array `user`. */
 static inline int fill_own_fn(struct rnl_job *job)
 {
 	return rnl_fill((char *)job->user + 64 * rnl_worker().index, 1, 64);
@@ -152,7 +152,7 @@ static inline int index_fn(struct rnl_job *job)
 	return rnl_worker().index;
 }
 
-/* A key whose jobs run on that worker. */
+/* Returns a key whose jobs run on that worker. */
 static inline uint64_t key_on(struct rnl_pool *pool, int worker)
 {
 	struct rnl_job job;
@@ -176,13 +176,13 @@ static inline struct rnl_pool_stats figures_of(struct rnl_pool *pool)
 	return stats;
 }
 
-/* For a struct call: drains the pool @arg. */
+/* Function of a struct call: drains the pool @arg. */
 static inline int drain_fn(void *arg)
 {
 	return rnl_pool_drain(arg, RNL_FOREVER);
 }
 
-/* A resize; resize_fn() is for a struct call. */
+/* A resize; resize_fn() is the function of a struct call. */
 struct resize {
 	struct rnl_pool *pool;
 	unsigned nr;
@@ -195,7 +195,7 @@ static inline int resize_fn(void *arg)
 	return rnl_pool_resize(r->pool, r->nr);
 }
 
-/* A submit that waits for room. submit_waiting() is for a struct call. */
+/* A submit that waits for room; submit_waiting() is the function of a struct call. */
 struct submitting {
 	struct rnl_pool *pool;
 	struct rnl_job *job;

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-# Starts the ranks of a program over MPI.  A script sources this file behind harness.sh.
+# Starts the ranks of an MPI program.  A script sources this file after harness.sh.
 #
-# env: MPIRUN  what starts them (mpirun); have_MPI  no: configure did not find MPI
+# env: MPIRUN  starts the ranks (mpirun); have_MPI  no: configure did not find MPI
 mpirun=${MPIRUN:-mpirun}
-# In a root without /sys Open MPI would complain on standard error.
+# In a chroot without /sys, Open MPI would complain on standard error.
 export HWLOC_HIDE_ERRORS=2
-# Open MPI 4 and 5: as root, too; more ranks than CPUs, on any of them; no words of its own.
+# Open MPI 4 and 5: allow root, allow more ranks than CPUs on any CPU, print no messages.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_execute_quiet=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
-# A container may forbid one process to read another one's memory.
+# A container may forbid a process to read another process's memory.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-# What an MPI keeps until the process ends is not ours.
+# MPI keeps memory until the process ends; these leaks are not the program's.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
 [ "${have_MPI:-yes}" = yes ] || skip_all "$program_name over MPI is not built: configure found no MPI"

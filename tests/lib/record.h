@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which jobs ran, and in which order. */
+/* Records which jobs ran, and their order. */
 #ifndef RECORD_H
 #define RECORD_H
 
@@ -34,7 +34,7 @@ struct noted {
 	int id;
 };
 
-/* Each job calls it once. Entries that do not fit are counted only. */
+/* Records a job's run; each job calls it once.  Entries that do not fit are only counted. */
 static inline void note(struct record *record, int id)
 {
 	unsigned i = atomic_fetch_add(&record->nr, 1);
@@ -58,7 +58,7 @@ static inline void noted_of(struct noted *n, struct record *record, int id)
 	job_of(&n->job, note_fn, NULL);
 }
 
-/* The place of a job in the order, from 0; -1: it did not run. */
+/* Returns the position of a job in the order, from 0; -1: it did not run. */
 static inline int place_of(const struct record *record, int id)
 {
 	for (unsigned i = 0; i < record->nr && i < COUNT(record->ids); i++) {

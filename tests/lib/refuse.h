@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Has the kernel refuse system calls, as a sandbox does: seccomp(2). */
+/* Makes the kernel refuse system calls, like a sandbox: seccomp(2). */
 #ifndef REFUSE_H
 #define REFUSE_H
 
@@ -16,9 +16,9 @@
 #define REFUSED_MOST 4
 
 /*
- * From now on the calling thread, and threads and processes that it starts, get @err from these
- * system calls; a number of -1 ends them. This lasts: call it in a child. False: the system has no
- * such filters.
+ * From now on these system calls return @err to the calling thread, and to threads and processes
+ * that it starts; a number of -1 ends the list.  This is permanent: call it in a child.  Returns
+ * false if the system has no such filters.
  */
 static inline bool refuse(int err, const long numbers[REFUSED_MOST])
 {
@@ -41,8 +41,8 @@ static inline bool refuse(int err, const long numbers[REFUSED_MOST])
 #define NO_FILTER 77
 
 /*
- * Calls a function in a child, where the kernel refuses these calls with @err: its exit status.
- * NO_FILTER: the system has no such filters.
+ * Calls a function in a child, where these system calls return @err.  Returns the exit status, or
+ * NO_FILTER if the system has no such filters.
  */
 static inline int status_refused(int err, const long numbers[REFUSED_MOST], int (*fn)(void))
 {
@@ -59,7 +59,7 @@ static inline int status_refused(int err, const long numbers[REFUSED_MOST], int 
 	return WEXITSTATUS(status);
 }
 
-/* Runs a function of no arguments so: 0, or what was wrong; the test ends as skipped without filters. */
+/* Runs a test function so: it returns 0 or the line of an error.  Skips without filters. */
 #define ck_refused(err, fn, ...) \
 	do { \
 		int status_ = status_refused(err, (const long[REFUSED_MOST]){ __VA_ARGS__ }, fn); \

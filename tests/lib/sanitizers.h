@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Options of the sanitizers for tests that do what sanitizers do not expect. */
+/* Options of the sanitizers for tests that do unusual things. */
 #ifndef SANITIZERS_H
 #define SANITIZERS_H
 
 /*
  * Sets options that a test needs:
  * - malloc() returns NULL when it fails: allocator_may_return_null=1;
- * - a thread ends that nobody joins: report_thread_leaks=0;
+ * - a thread ends and is never joined: report_thread_leaks=0;
  * - a child of a process with threads starts threads: die_after_fork=0;
- * - such a child exits, and memory of the parent's threads looks like a leak there:
- *  detect_leaks=0.
+ * - such a child exits, and memory of the parent's threads looks like a leak: detect_leaks=0.
  * Without a sanitizer these functions are not called.
  */
 #define SANITIZER_OPTIONS(options) \
@@ -47,7 +46,7 @@
 #define THREAD_SANITIZED 0
 #endif
 
-/* GCC's ThreadSanitizer takes a thread of a forked child for a thread of the parent. */
+/* GCC's ThreadSanitizer mistakes a thread of a forked child for a thread of the parent. */
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #define NO_THREADS_AFTER_FORK 1
 #else

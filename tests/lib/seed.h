@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random numbers that a seed repeats: RNL_TEST_SEED, or one from the clock. */
+/* Random numbers that a seed reproduces: RNL_TEST_SEED, or a seed from the clock. */
 #ifndef SEED_H
 #define SEED_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Prints the seed, so that a run can be repeated. */
+/* Prints the seed, so a run can be repeated. */
 static inline uint64_t test_seed(void)
 {
 	const char *given = getenv("RNL_TEST_SEED");
@@ -22,10 +22,10 @@ static inline uint64_t test_seed(void)
 	return value;
 }
 
-/* The state of a generator, for a seed and the generator's number. */
+/* Returns the initial state of generator @number for a seed. */
 static inline uint64_t draws_of(uint64_t seed, uint64_t number)
 {
-	/* splitmix64's last step (Steele 2014): neighbours are unrelated */
+	/* splitmix64's last step (Steele 2014): states of successive numbers are unrelated */
 	uint64_t z = seed + (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
 
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

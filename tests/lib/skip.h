@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which devices a test is for. */
+/* Selects the devices of a test. */
 #ifndef SKIP_H
 #define SKIP_H
 
@@ -12,14 +12,14 @@ static inline bool on_host(void)
 	return !strcmp(test_device(), "host");
 }
 
-/* For tests of what only CUDA does, on a GPU or on the double of its runtime. */
+/* For tests that cannot work on CUDA: not on a GPU, nor on the double of its runtime. */
 #define skip_on_cuda(why) \
 	do { \
 		if (!on_host()) \
 			test_skip("%.*s: " why, (int)strlen(__func__) - 3, __func__); \
 	} while (0)
 
-/* For tests whose kernels are host functions that wait at a gate; the double can run them, too. */
+/* For tests whose kernels are host functions that wait at a gate; the double runs them, too. */
 #define skip_unless_host() \
 	do { \
 		if (!on_host() && !test_fake()) \
@@ -28,9 +28,9 @@ static inline bool on_host(void)
 	} while (0)
 
 /*
- * For tests that wait for a job while a gate holds its worker's next function. On the
- * host device a job that issues nothing is done by then. On other devices the worker
- * completes it only after that function.
+ * For tests that wait for a job while a gate holds its worker's next function.  On the host device
+ * a job that issues no work is done by then.  On other devices the worker completes it only after
+ * that function.
  */
 #define skip_unless_done_on_return() \
 	do { \

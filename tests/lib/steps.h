@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Steps: a call is stopped after its n-th instruction while another thread makes a call,
- * for n = 1, 2, ... That takes minutes where traps are slow, so by default only one n in
- * STEPS_STRIDE is tried, others in each run.
+ * Steps: a call is stopped after its n-th instruction while another thread makes a call, for n = 1,
+ * 2, ...  That takes minutes where traps are slow, so by default only one n in STEPS_STRIDE is
+ * tried, a different one in each run.
  *
  * DESIGN
- *	While its trap flag is set, the CPU traps after each instruction, and the
- *	signal's handler counts. So a race that needs a preemption between two certain
- *	instructions is met for sure. The other call begins when the first is stopped.
- *	The first goes on when the other has returned, or seems to wait for it. If the
- *	first waits for the other before its stop, the other begins then.
- *	It needs x86-64. ThreadSanitizer's own instructions hold locks, so not there. A
- *	simulated machine stops threads by itself.
+ *	While its trap flag is set, the CPU traps after each instruction, and the signal's handler
+ *	counts the traps.  So a race that needs a preemption between two certain instructions is met
+ *	for sure.  The other call begins when the first is stopped.  The first continues when the
+ *	other has returned, or seems to wait for it.  If the first waits for the other before its
+ *	stop, the other begins then.
+ *	Steps need x86-64.  They are off with ThreadSanitizer, whose own instructions hold locks.  A
+ *	simulated machine stops threads itself.
  *
  * env: RNL_STEP_STRIDE=1 stops after each instruction.
  */
@@ -38,13 +38,13 @@
 #endif
 
 #define STEPS_STRIDE (SANITIZED ? 127 : 31) /* sanitizers add many instructions */
-#define STEPS_BLOCKED_MS 30	/* a call that has not been stopped by then waits for the other */
+#define STEPS_BLOCKED_MS 30	/* a call without a stop by then waits for the other */
 #define STEPS_OTHER_MS 20	/* if the other has not returned by then, it waits for the call */
-#define STEPS_SHORTER 4		/* calls in a row that were not stopped: the end */
+#define STEPS_SHORTER 4		/* calls in a row without a stop, after which the test ends */
 
 static struct {
 	void (*other)(void);
-	_Atomic unsigned round, go, done; /* rounds: begun, other may run, has returned */
+	_Atomic unsigned round, go, done; /* rounds: begun, other may run, other has returned */
 	_Atomic bool over;
 	unsigned nr, left;	/* instructions until the stop */
 	bool stopped;
@@ -81,7 +81,7 @@ static inline void steps_trap(int signo, siginfo_t *info, void *data)
 	errno = saved;
 }
 
-/* below the red zone of the function that is stepped */
+/* the pushed flags must be below the red zone of the stepped function */
 #define STEPS_FLAG(change) \
 	__asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; " change ", (%%rsp); popfq; " \
 			 "lea 128(%%rsp), %%rsp" ::: "memory", "cc")
@@ -121,8 +121,8 @@ static inline int steps_main(void *arg)
 }
 
 /*
- * Stops @call after one instruction a round, every @stride-th. @other runs there; @check
- * runs when both have returned, @prepare before both.
+ * Stops @call after one instruction a round, every @stride-th.  @other runs at the stop.  @prepare
+ * runs before both calls, @check after both have returned.
  */
 static inline void steps_through_some(unsigned stride, void (*prepare)(void), void (*call)(void),
 				      void (*other)(void), void (*check)(void))
@@ -166,18 +166,18 @@ static inline void steps_through(void (*prepare)(void), void (*call)(void), void
 	steps_through_some(STEPS_STRIDE, prepare, call, other, check);
 }
 
-/* ---- what is looked at: jobs of a pool that sleeps when it can ------------- */
+/* ---- the tested jobs, of a pool that sleeps when it can -------------------- */
 
 static struct rnl_pool *pool;
-static struct gate gate;		/* `first` waits at it */
+static struct gate gate;		/* `first` waits here */
 static struct rnl_barrier barrier;
-static struct rnl_job first;		/* of the barrier */
+static struct rnl_job first;		/* in the barrier */
 static unsigned round_nr;
-static int ret;			/* of the call that is stepped */
+static int ret;			/* result of the stepped call */
 
 struct notified {
 	struct rnl_job job;
-	_Atomic int runs, place;	/* place: in the order of all */
+	_Atomic int runs, place;	/* place: in the order of all jobs' runs */
 };
 static struct notified a, b;
 static _Atomic int nr_ran;
@@ -206,7 +206,7 @@ static inline struct rnl_pool *sleepy_pool(unsigned nr_workers, unsigned max_que
 	return pool_with(&attr, nr_workers);
 }
 
-/* A job that must end without further calls. */
+/* Checks a job that must end without further calls. */
 static inline void ck_done(struct notified *t, int result)
 {
 	ck_assert_msg(!rnl_job_wait(&t->job, patience_ns()),
@@ -215,7 +215,7 @@ static inline void ck_done(struct notified *t, int result)
 	ck_assert_int_eq(t->runs, !result);
 }
 
-/* A barrier with one job that waits at the gate. */
+/* Makes a barrier with one job that waits at the gate. */
 static inline void make_barrier(void)
 {
 	must(rnl_barrier_init(&barrier, pool));

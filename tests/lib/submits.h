@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Setting a job and submitting it, as one call.  The first error is returned. */
+/* Sets up a job and submits it, in one call.  Returns the first error. */
 #ifndef SUBMITS_H
 #define SUBMITS_H
 
@@ -29,7 +29,7 @@ static inline int submit_by_key_wait(struct rnl_pool *pool, struct rnl_job *job,
 }
 
 #ifndef __cplusplus
-/* What few jobs have, for jobs at any address: a table by these. */
+/* A table of the rarely used fields of jobs; the key is the job's address. */
 #define SUBMITS_BITS 19
 
 struct submits_more {
@@ -37,7 +37,7 @@ struct submits_more {
 	_Atomic(struct rnl_job_more *) more;
 };
 
-/* Gives a job an empty one, in @morep.  0, or the error of rnl_job_set_more(). */
+/* Gives a job a new, empty struct, in @morep.  Returns 0 or the error of rnl_job_set_more(). */
 static inline int more_anew(struct rnl_job *job, struct rnl_job_more **morep)
 {
 	static struct submits_more all[1u << SUBMITS_BITS];
@@ -50,13 +50,13 @@ static inline int more_anew(struct rnl_job *job, struct rnl_job_more **morep)
 		free(made);
 		return ret;
 	}
-	/* Relaxed, both: a test is not to be ordered by it. */
+	/* relaxed, both: the table must not order a test's threads */
 	while (!atomic_compare_exchange_strong_explicit(&all[i].job, &owner, job, memory_order_relaxed,
 							memory_order_relaxed) && owner != job) {
 		i = (i + 1) % (1u << SUBMITS_BITS);
 		owner = NULL;
 	}
-	/* The job is not under way, so nothing uses its last one. */
+	/* The job is not in flight, so its last struct is unused. */
 	free(atomic_exchange_explicit(&all[i].more, made, memory_order_relaxed));
 	*morep = made;
 	return 0;
@@ -82,7 +82,7 @@ static inline int set_order(struct rnl_job *job, struct rnl_order *order)
 	return ret;
 }
 
-/* Takes the key, the order and the time of an earlier submit from a job. */
+/* Clears the key, the order and the time of a job's earlier submit. */
 static inline void submit_anew(struct rnl_job *job)
 {
 	(void)rnl_job_set_key(job, RNL_KEY_NONE);
