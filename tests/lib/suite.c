@@ -41,7 +41,7 @@ static int describe_device(void)
 	return ret;
 }
 
-/* Whether the device answers. If the tests fork, a child asks: CUDA must not start before. */
+/* Returns true if the device answers.  If tests fork, a child asks: CUDA must not start yet. */
 static int device_answers(void)
 {
 	int status;
@@ -112,7 +112,7 @@ static const char *why_known_to_fail(const char *name)
 
 /*
  * Prints a line for each result of a test that is known to fail; the runner counts the lines.
- * Returns how many results are wrong: failures of the other tests, and passes of these.
+ * Returns the number of wrong results: failures of other tests, and passes of these tests.
  */
 static int count_wrong(SRunner *runner)
 {
@@ -132,7 +132,7 @@ static int count_wrong(SRunner *runner)
 	return nr_wrong;
 }
 
-/* The runner reads results as TAP. */
+/* Writes the results as TAP, which the runner reads. */
 int main(int argc, char **argv)
 {
 	const char *name = strrchr(argv[0], '/');
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 	if (status != SUITE_GOES_ON)
 		return status;
 	if (!device_answers())
-		return test_fake() ? EXIT_FAILURE : 77;	/* the double is always there */
+		return test_fake() ? EXIT_FAILURE : 77;	/* the double is never missing */
 	snprintf(scale, sizeof(scale), "%g", test_scale() * SUITE_BUSY);
 	setenv("CK_TIMEOUT_MULTIPLIER", scale, 0);
 	snprintf(timeout, sizeof(timeout), "%d", SUITE_TIMEOUT_S);

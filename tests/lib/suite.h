@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every test program shares: how a test declares itself, the device under test, a
- * time scale. suite.c has main().
+ * Shared by every test program: tests that declare themselves, the device under test, a time scale.
+ * suite.c has main().
  *
  *	TEST(a_key_keeps_its_worker, .timeout_s = 60)
  *	{
- *		...
+ *	...
  *	}
  *
- * Check forks each test, but on a GPU, and CUDA does not survive a fork: touch runnel only in a
- * test's body or in its setup, never before.
+ * Check forks each test, except on a GPU.  CUDA does not survive a fork: call runnel only in a
+ * test's body or its setup, never before.
  */
 #ifndef SUITE_H
 #define SUITE_H
@@ -29,25 +29,25 @@
 extern "C" {
 #endif
 
-/* A test's options, in this order. */
+/* The options of a test, in this order. */
 struct suite_test {
 	const TTest *body;
-	int timeout_s;		/* on an idle machine; 0: SUITE_TIMEOUT_S */
-	int loops;		/* how often it runs, with _i from 0; 0: once */
+	int timeout_s;		/* limit on an idle machine; 0: SUITE_TIMEOUT_S */
+	int loops;		/* number of runs, with _i from 0; 0: one run */
 	void (*setup)(void), (*teardown)(void);
-	int left_out;		/* is not run */
-	const char *not_simulated;	/* is not run on a simulated machine (make sim), which lacks that */
+	int left_out;		/* the test does not run */
+	const char *not_simulated;	/* why it does not run on a simulated machine (make sim) */
 	/*
-	 * Why the library fails the test until a later change mends it. The runner shows the failure
-	 * and counts it as skipped. A pass is a failure: the mend takes the mark away. The test must
-	 * not skip; and since a GPU's tests share a process, it must not hang or crash there.
+	 * Why the library fails the test until a later change fixes it.  The runner counts the
+	 * failure as skipped.  A pass is a failure, because the fix must remove this mark.  The
+	 * test must not skip; it must not hang or crash on a GPU, where tests share a process.
 	 */
 	const char *known_to_fail;
 };
 
-/* Of PATIENCE_S; short in a test that is known to fail, and so waits for what does not come. */
+/* For PATIENCE_S.  It is short in a test that is known to fail, because such waits end in vain. */
 extern double suite_patience_s;
-extern bool suite_known_to_fail;	/* the test that runs is */
+extern bool suite_known_to_fail;	/* of the running test */
 
 /* Adds a test to the program.  TEST() calls it. */
 void suite_add(const struct suite_test *test);
@@ -64,17 +64,17 @@ void suite_add(const struct suite_test *test);
 	static void name_##_fn(int _i CK_ATTRIBUTE_UNUSED)
 
 /*
- * A file may define these.  suite_begin() is called before the first test and returns
- * SUITE_GOES_ON, or the program's exit status; suite_end() after the last test.
+ * A file may define these functions.  suite_begin() is called before the first test; it returns
+ * SUITE_GOES_ON or the program's exit status.  suite_end() is called after the last test.
  */
 #define SUITE_GOES_ON (-1)
 __attribute__((weak)) int suite_begin(int argc, char **argv);
 __attribute__((weak)) void suite_end(int nr_failed);
 
 /*
- * A GPU takes a second to start in each process, so the tests of a file share one there: one that
- * dies takes the rest of its file along.  A file whose tests each need a process of their own
- * says SUITE_FORKS.
+ * A GPU takes a second to start in each process, so the tests of a file share one process there: a
+ * test that dies ends the rest of the file.  A file whose tests each need a process says
+ * SUITE_FORKS.
  */
 __attribute__((weak)) int suite_forks(void);
 #define SUITE_FORKS int suite_forks(void) { return 1; }
@@ -87,18 +87,18 @@ __attribute__((weak)) void sim_begin(void);
 #endif
 
 /*
- * Timeouts only end tests that hang. A test says the seconds that it may take on an idle machine:
- * SUITE_TIMEOUT_S if it says nothing, since to create a CUDA context takes some. SUITE_BUSY is how
- * many times slower a machine with other work may be, and PATIENCE_S how long what must come may
- * take there, in seconds.
+ * Timeouts only end tests that hang.  A test declares its limit in seconds on an idle machine; the
+ * default is SUITE_TIMEOUT_S, since creating a CUDA context takes seconds.  SUITE_BUSY is the
+ * factor by which a busy machine may be slower.  PATIENCE_S is the time in seconds that an expected
+ * event may take there.
  */
 #define SUITE_TIMEOUT_S 20
 #define SUITE_BUSY 10
 #define PATIENCE_S (suite_patience_s * test_scale())
 
 /*
- * Ends the test as skipped. The runner prints and counts the line. One that is known to fail does not
- * pass by it.
+ * Ends the test as skipped.  The runner prints and counts the line.  A test that is known to fail
+ * must not skip, so it fails.
  */
 #define test_skip(...) \
 	do { \
@@ -113,10 +113,10 @@ __attribute__((weak)) void sim_begin(void);
 #define MS 1000000ll		/* in ns, for timeouts */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A call that has to return 0. */
+/* A call that must return 0. */
 #define must(call) ck_assert_int_eq(call, 0)
 
-/* Checks every byte; an assertion for each would take a second for a million. */
+/* Checks every byte; an assertion for each of a million bytes would take a second. */
 #define ck_assert_bytes(bytes, nr, value) \
 	do { \
 		const unsigned char *b_ = (bytes); \
@@ -135,13 +135,13 @@ static inline const char *test_device(void)
 	return device ? device : "host";
 }
 
-/* Whether the double of the CUDA runtime must answer: tests/fake_cudart. */
+/* Returns true if the double of the CUDA runtime must answer: tests/fake_cudart. */
 static inline int test_fake(void)
 {
 	return getenv("RNL_TEST_FAKE") != NULL;
 }
 
-/* How many times slower than usual this build is, for sanitizers and wrappers. */
+/* Returns the factor by which this build is slower than usual, for sanitizers and wrappers. */
 static inline double test_scale(void)
 {
 	const char *scale = getenv("RNL_TEST_SCALE");
@@ -150,11 +150,11 @@ static inline double test_scale(void)
 }
 
 /*
- * The rounds of a loop that hopes for a schedule, of @nr. A real machine shows the same few schedules again
- * and again, so it runs a sample; so does a build that is slow. A simulated one draws its schedules, and
- * each seed brings others: it runs more of them.
+ * Returns the rounds of a loop that hopes for a schedule, @nr before sampling.  A real machine
+ * repeats the same few schedules, so it runs a sample; a slow build runs fewer.  A simulated
+ * machine draws its schedules and each seed draws others, so it runs more.
  */
-#define SAMPLE 10	/* one round in so many */
+#define SAMPLE 10	/* one round in SAMPLE */
 #define SAMPLE_SIM 4
 static inline unsigned rounds_of(unsigned nr)
 {
@@ -163,14 +163,14 @@ static inline unsigned rounds_of(unsigned nr)
 	return (unsigned)(nr / (scale > sample ? scale : sample));
 }
 
-/* Fills or compares much data: on a simulated machine nothing looks for races in it. */
+/* Fills or compares much data; a simulated machine does not look for races in it. */
 #ifdef RNL__SIMULATION
 #define MUCH_DATA __attribute__((no_sanitize("thread")))
 #else
 #define MUCH_DATA
 #endif
 
-/* How long a stress test lasts, if not told otherwise. */
+/* Returns the duration of a stress test: RNL_STRESS_SECONDS or the usual one. */
 static inline double stress_seconds(double usual)
 {
 	const char *seconds = getenv("RNL_STRESS_SECONDS");
@@ -178,12 +178,12 @@ static inline double stress_seconds(double usual)
 	return seconds && atof(seconds) > 0 ? atof(seconds) : usual;
 }
 
-/* The seconds that something may take: @idle_s, or patience, if the machine has, or had, other work. */
+/* Returns the seconds that something may take: @idle_s, or PATIENCE_S on a busy machine. */
 static inline double seconds_allowed(double idle_s)
 {
 	const double busy = (double)sysconf(_SC_NPROCESSORS_ONLN) / 4;
 	FILE *file = fopen("/proc/loadavg", "r");
-	double mean = 1e9, now = 1e9;	/* in the last minute; and now, of which we are one */
+	double mean = 1e9, now = 1e9;	/* last minute's load; threads that run, one ours */
 
 	if (file) {
 		if (fscanf(file, "%lf %*f %*f %lf", &mean, &now) != 2)
@@ -193,7 +193,7 @@ static inline double seconds_allowed(double idle_s)
 	return mean > busy || now - 1 > busy ? PATIENCE_S : idle_s * test_scale();
 }
 
-/* For a wait that ends late only if something was lost. */
+/* Timeout of a wait that reaches it only if a wake was lost. */
 static inline int64_t patience_ns(void)
 {
 	return (int64_t)(PATIENCE_S * 1e9);

@@ -9,8 +9,8 @@
 #include "suite.h"
 
 /*
- * The number of threads whose name matches. A thread is called as the one that started it until
- * it has named itself: so await the number that must come.
+ * Returns the number of threads whose name matches.  Until a thread has set its name, it has the
+ * name of the thread that started it.  So wait for the expected number.
  */
 static inline unsigned nr_threads_named(const char *pattern)
 {

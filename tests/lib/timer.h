@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool's timer thread: it is held, and its CPU time tells how much work something is on any machine. */
+/* A pool's timer thread: holds it, and measures its CPU time: its work, on any machine. */
 #ifndef TIMER_H
 #define TIMER_H
 
@@ -16,7 +16,7 @@ static inline void note_timer(struct rnl_job *job)
 	timer_seen = true;
 }
 
-/* Finds the timer thread of a pool of one worker: it completes what is cancelled behind a busy worker. */
+/* Finds a pool's timer thread: it completes a job that is cancelled while the worker is busy. */
 static inline void find_timer(struct rnl_pool *pool)
 {
 	struct gate plug = GATE_INIT;
@@ -38,7 +38,7 @@ static inline void gated_callback(struct rnl_job *job)
 	gate_wait(job->user);
 }
 
-/* Holds the timer thread of a pool whose workers are busy, in the callback of a cancelled job, at the gate. */
+/* Holds the timer thread at the gate, in the callback of a cancelled job.  All workers are busy. */
 static inline void hold_timer(struct rnl_pool *pool, struct gate *gate, struct rnl_job *job)
 {
 	job_of(job, noop_fn, gate);
@@ -48,7 +48,7 @@ static inline void hold_timer(struct rnl_pool *pool, struct gate *gate, struct r
 	gate_await(gate, 1);
 }
 
-/* The CPU seconds that the timer thread has taken. */
+/* Returns the timer thread's CPU time in seconds. */
 static inline double timer_seconds(void)
 {
 	struct timespec ts;
@@ -57,7 +57,7 @@ static inline double timer_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* The least CPU time that @fn takes the timer thread, of several calls. */
+/* Returns the least CPU time that the timer thread uses for @fn, of several calls. */
 static inline double least_timer_seconds(void (*fn)(void *arg), void *arg)
 {
 	double least = 1e9;

@@ -21,7 +21,7 @@ static inline void remove_file(void)
 	unlink(path);
 }
 
-/* The whole file. The caller frees it. */
+/* Returns the whole file's text.  The caller frees it. */
 static inline char *text_of(const char *name)
 {
 	struct stat st;

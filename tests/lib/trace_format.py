@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds a trace of rnl_trace_start() against the trace-event format, and against itself.
+"""Checks a trace of rnl_trace_start() against the trace-event format, and for consistency.
 
-usage: trace_format.py TRACE [NAME=VALUE]...    figures that its end must tell
-Says what is wrong, and then exits with 1."""
+usage: trace_format.py TRACE [NAME=VALUE]...    figures that the trace's end must have
+Prints each error, and then exits with 1."""
 import json
 import sys
 from collections import defaultdict
 
 DEVICE = 0x40000000
-CLOCK_US = 25.0    # by how much a device's clock and the host's may differ
-EPSILON = 0.0011   # the file has nanoseconds
+CLOCK_US = 25.0    # the most that the clocks of a device and the host may differ
+EPSILON = 0.0011   # times in the file have a resolution of nanoseconds
 
 events = json.load(open(sys.argv[1]))
 wrong = []
@@ -68,8 +68,8 @@ for e in events:
 for key, (begin, end) in begun.items():
     check(end is not None, key, "a begin without an end")
 
-# Of a track, no time runs backwards, and spans lie in each other or beside each other.  A thread's
-# submits are written with their jobs, by worker, and so in no order.
+# On a track, time does not run backwards, and spans are nested or disjoint.  A thread's submits are
+# written with their jobs, by worker, so they have no order.
 for tid, spans in tracks.items():
     check(tid in named, tid, "a track without a name")
     if all(e["cat"] in ("submit", "wait") for _, _, e in spans):
@@ -83,7 +83,7 @@ for tid, spans in tracks.items():
         check(not open_ends or end <= open_ends[-1] + EPSILON, e, "it overlaps its neighbour")
         open_ends.append(end)
 
-# Arrows begin once, in a span, and end once, in a span.
+# An arrow begins once and ends once, each time in a span.
 starts = {tid: [s[0] for s in spans] for tid, spans in tracks.items()}
 
 
@@ -103,7 +103,7 @@ for ident, flow in flows.items():
     order = {p: t for p, t, _ in flow}
     check(order.get("s", 0) <= order.get("f", 0) + EPSILON, flow, "an arrow backwards")
 
-# What the host did and what the device did agree.
+# The host's events and the device's events agree.
 for ident, job in jobs.items():
     queued = job["args"].get("queued")
     if queued is not None:

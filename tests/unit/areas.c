@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The library knows its device memory by address, beside changes. */
+/* Lookups of device memory by address, during changes. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -65,7 +65,7 @@ TEST(more_than_there_is_room_for_are_not_known)
 		rnl__areas_add(&areas, many + 2 * i, 1);
 	ck_assert(rnl__areas_hold(&areas, many + 2 * (RNL__AREAS_MAX - 1), 1));
 	ck_assert(!rnl__areas_hold(&areas, many + 2 * RNL__AREAS_MAX, 1));
-	/* It never was there. */
+	/* It was never added. */
 	rnl__areas_drop(&areas, many + 2 * RNL__AREAS_MAX);
 	rnl__areas_drop(&areas, many);
 	rnl__areas_add(&areas, many + 2 * RNL__AREAS_MAX, 1);
@@ -73,13 +73,13 @@ TEST(more_than_there_is_room_for_are_not_known)
 	free(many);
 }
 
-/* ---- beside changes ------------------------------------------------------------ */
+/* ---- during changes ------------------------------------------------------------ */
 
 static _Atomic bool over;
 
 enum { SMALL = 10 };
 
-/* Of the areas, the even ones are small and stay, and the odd ones come and go. */
+/* The even areas are small and stay; the odd areas are added and dropped. */
 static void *come_and_go(void *unused)
 {
 	uint64_t random = draws_of(1, 1);
@@ -97,7 +97,7 @@ static void *come_and_go(void *unused)
 	return unused;
 }
 
-/* Goes on until many looks had a change meanwhile, however rarely both threads have a CPU. */
+/* Runs until many lookups met a change, however rarely both threads have a CPU. */
 TEST(a_reader_beside_a_change_knows_nothing_that_is_not_there, .timeout_s = 60)
 {
 	const unsigned enough = rounds_of(200000), most = 20000000;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How cells are promised: what all producers share is changed for a slab, not for a request. */
+/* Promises of cells change the words that producers share once for a slab, not for a request. */
 #include <runnel/batch.h>
 
 #include "batch.h"
 
 #include "batch/batcher.h"
 
-#define SLOTS 16u		/* of a slab */
+#define SLOTS 16u		/* slots of a slab */
 #define SLABS 2u
 #define BYTES 64u
 
@@ -78,7 +78,7 @@ TEST(a_cancel_gives_its_promise_back)
 	rnl_pool_destroy(pool);
 }
 
-/* Requests of different sizes have four times as many slots as requests of the most bytes. */
+/* Requests of different sizes have four times as many slots as requests of the largest size. */
 TEST(a_slab_that_is_closed_gives_back_the_promises_for_its_other_slots)
 {
 	struct rnl_pool *pool = pool_of(1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A batcher whose rounds have come far: slots that were never used, or not for long. */
+/* A batcher after many rounds: its slots were never used, or not for a long time. */
 #include <runnel/batch.h>
 
 #include "batch.h"
 
 #include "batch/batcher.h"
 
-/* Has a new batcher go on at a round, as if the rounds before had used no slot. */
+/* Makes a new batcher continue at a round, as if the earlier rounds had used no slot. */
 static void go_on_at(struct rnl_batcher *b, uint64_t round)
 {
 	for (unsigned i = 0; i < b->nr_slabs; i++)
@@ -17,7 +17,7 @@ static void go_on_at(struct rnl_batcher *b, uint64_t round)
 	atomic_store(&b->open, round);
 }
 
-/* The taker passes over a slot, whose request is committed behind that. */
+/* Makes the taker pass over a slot, and then commits the request of that slot. */
 static void check_round(struct rnl_pool *pool, uint64_t round)
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
@@ -48,7 +48,7 @@ TEST(a_slot_that_was_never_used_is_of_no_round, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(1);
 
-	/* The last round that a number of so many bits has. */
+	/* The last round that fits in a number of that many bits. */
 	for (unsigned bits = 16; bits < 62; bits++)
 		check_round(pool, (UINT64_C(1) << bits) - 1);
 	rnl_pool_destroy(pool);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The n-th call that may fail does, for n = 1, 2, ..., in every public operation.
- * countdown/countdown.h has the design. CUDA's calls fail on its double, all others on both
- * devices. With COUNTDOWN=text in the environment, only operations with that text in their
- * names.
+ * Fails the n-th call that may fail, for n = 1, 2, ..., in every public operation.
+ * countdown/countdown.h has the design.  CUDA's calls fail on its double, all other calls on both
+ * devices.  COUNTDOWN=text in the environment selects the operations with that text in the name.
  *
  * devices: host fake
  */
@@ -13,7 +12,7 @@
 #include "await.h"
 #include "sanitizers.h"
 
-/* The double's executors live on when a try's process exits, which would wait a second for them. */
+/* The double's executors outlive a try; by default its exit would wait a second for them. */
 SANITIZER_OPTIONS("atexit_sleep_ms=0");
 
 static const struct operation *const tables[] = {
@@ -25,9 +24,9 @@ static const struct operation *const tables[] = {
 #define OPERATIONS_MOST 200
 static const struct operation *operations[OPERATIONS_MOST];
 static int nr_operations;
-static struct counts *counts;	/* each test is a process */
+static struct counts *counts;	/* shared, since each test is a process */
 
-/* The number of wanted operations, which are in `operations` then. */
+/* Puts the wanted operations in `operations`.  Returns their number. */
 static int find_operations(void)
 {
 	const char *wanted = getenv("COUNTDOWN");
@@ -48,7 +47,7 @@ TEST(a_call_that_fails_is_told_and_nothing_is_left_of_it, .timeout_s = 120,
 	count_down(operations[_i], counts);
 }
 
-/* Whether @names has the word; blanks are between words. */
+/* Returns true if @names contains the word; blanks separate words. */
 static bool has_word(const char *names, const char *word)
 {
 	const size_t length = strlen(word);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many CPUs a pool takes itself to have: affinity, on a machine of any size, and quotas of groups. */
+/* The number of CPUs that a pool counts: affinity, on a machine of any size, and group quotas. */
 #include "config.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include "pool.h"
 #include "sys/cpus.h"
 
-/* A kernel of more CPUs than a cpu_set_t has; 0: the real one. */
-static unsigned kernel_cpus, given;	/* how long a set must be; the CPUs in the affinity */
+/* A kernel with more CPUs than a cpu_set_t holds; 0: the real kernel. */
+static unsigned kernel_cpus, given;	/* the least size of a set; the CPUs in the affinity */
 static unsigned kept_on;
 
 int __real_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
@@ -95,7 +95,7 @@ TEST(a_cpu_that_the_machine_has_not_is_refused)
 
 static char root[] = "/tmp/rnl-cpus-XXXXXX";
 
-/* Writes a file of the root, and the folders on its way. */
+/* Writes a file below the root, and creates its folders. */
 static void put(const char *name, const char *text)
 {
 	char path[1000];
@@ -150,10 +150,10 @@ QUOTA_TEST(the_quota_of_a_group_and_of_those_around_it_holds)
 	ck_assert_uint_eq(rnl__cpus_below(root), 3);
 	put("/sys/fs/cgroup/a/cpu.max", "100000 50000\n");
 	ck_assert_uint_eq(rnl__cpus_below(root), 2);
-	/* Another process's. */
+	/* The quota of another process's group. */
 	put("/sys/fs/cgroup/c/cpu.max", "100000 100000\n");
 	ck_assert_uint_eq(rnl__cpus_below(root), 2);
-	/* More than the affinity. */
+	/* A quota above the affinity. */
 	put("/sys/fs/cgroup/a/cpu.max", "max 100000\n");
 	put("/sys/fs/cgroup/a/b/cpu.max", "30000000 100000\n");
 	ck_assert_uint_eq(rnl__cpus_below(root), 64);
@@ -181,7 +181,7 @@ QUOTA_TEST(files_that_say_nothing_are_no_quota)
 	}
 }
 
-/* The mount's root is the container's group, which the process's path has, too. */
+/* The mount's root is the container's group, which is also in the process's path. */
 QUOTA_TEST(the_quota_of_a_container_holds_in_version_1)
 {
 	put("/proc/self/cgroup", "12:cpuset:/docker/abc\n4:cpu,cpuacct:/docker/abc\n0::/docker/abc\n");
@@ -193,18 +193,18 @@ QUOTA_TEST(the_quota_of_a_container_holds_in_version_1)
 	ck_assert_uint_eq(rnl__cpus_below(root), 64);
 	put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "250000\n");
 	ck_assert_uint_eq(rnl__cpus_below(root), 3);
-	/* cpuset is another controller, whatever its group has. */
+	/* cpuset is another controller; its group's files do not count. */
 	put("/sys/fs/cgroup/cpuset/cpu.cfs_quota_us", "100000\n");
 	put("/sys/fs/cgroup/cpuset/cpu.cfs_period_us", "100000\n");
 	ck_assert_uint_eq(rnl__cpus_below(root), 3);
-	/* A group of the container's own. */
+	/* A group that the container made. */
 	put("/proc/self/cgroup", "4:cpu,cpuacct:/docker/abc/inner\n");
 	put("/sys/fs/cgroup/cpu,cpuacct/inner/cpu.cfs_quota_us", "100000\n");
 	put("/sys/fs/cgroup/cpu,cpuacct/inner/cpu.cfs_period_us", "100000\n");
 	ck_assert_uint_eq(rnl__cpus_below(root), 1);
 }
 
-/* A mount of many layers has a line longer than any buffer, and text like a mount's in it. */
+/* A mount of many layers has a line longer than any buffer, with text like a mount's in it. */
 QUOTA_TEST(a_long_line_is_one_line)
 {
 	char *text = malloc(20000);
@@ -221,7 +221,7 @@ QUOTA_TEST(a_long_line_is_one_line)
 	free(text);
 }
 
-/* The group of a process that came from outside a namespace. */
+/* The group of a process that entered a namespace from outside. */
 QUOTA_TEST(a_group_that_is_not_mounted_leaves_the_mount)
 {
 	put("/proc/self/cgroup", "0::/../other\n");

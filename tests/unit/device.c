@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device conformance: what src/device/device.h promises, on the backend that RNL_TEST_DEVICE
- * names, for both kinds of stream, urgent or not.
+ * Device conformance: the promises of src/device/device.h, on the backend of RNL_TEST_DEVICE, for
+ * both kinds of stream, urgent or not.
  *
  * devices: host fake cuda
  */
@@ -22,14 +22,14 @@
 SANITIZER_OPTIONS("allocator_may_return_null=1");
 
 #define BIG (32u << 20)
-#define BUSY 24			/* big copies: some ten milliseconds on any device */
+#define BUSY 24			/* large copies: some ten milliseconds on any device */
 
 static struct rnl__device *device;
 static const struct rnl__device_ops *ops;
 static unsigned char *pinned, *on_device;
 static uint32_t *word;
 
-/* @kind: the kind of stream, plus 2 if it is urgent. */
+/* @kind: the kind of stream; + 2 if it is urgent. */
 static void attach(int kind)
 {
 	struct rnl__devices devices;
@@ -68,7 +68,7 @@ static void keep_busy(void)
 
 static struct gate held;
 
-/* Keeps the stream busy until let_go(); a GPU for a while. */
+/* Keeps the stream busy until let_go(); on a GPU, for a while. */
 static void hold(void)
 {
 	held = (struct gate)GATE_INIT;
@@ -112,7 +112,7 @@ TEST(operations_run_in_order, .loops = 4)
 TEST(operations_return_before_they_are_done, .loops = 4)
 {
 	attach(_i);
-	/* An attach may issue work of its own. */
+	/* An attach may itself issue work. */
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	ck_assert_int_eq(ops->idle(), 1);
 	hold();
@@ -193,7 +193,7 @@ struct other {
 	pthread_barrier_t recorded, joined;
 };
 
-/* Work on a stream of its own, until let_go(). Its last part fills the target. */
+/* Issues work on its own stream, which lasts until let_go(); the last part fills the target. */
 static void *other_thread(void *arg)
 {
 	struct other *other = arg;
@@ -236,7 +236,7 @@ TEST(a_stream_waits_for_the_event_of_another_thread, .loops = 4)
 
 	pthread_barrier_wait(&other.joined);
 	must(pthread_join(thread, NULL));
-	/* The thread has ended; its event stays. */
+	/* The thread has ended; its event is still valid. */
 	ck_assert_int_eq(ops->event_wait(other.event), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	ops->event_destroy(other.event);
@@ -244,7 +244,7 @@ TEST(a_stream_waits_for_the_event_of_another_thread, .loops = 4)
 	detach();
 }
 
-/* Returns whether the event is reached, as a thread without a stream sees it. */
+/* Returns event_reached(), called by a thread without a stream. */
 static void *look_at_event(void *event)
 {
 	return (void *)(intptr_t)ops->event_reached(event);
@@ -273,7 +273,7 @@ TEST(any_thread_sees_whether_an_event_is_reached, .loops = 4)
 	let_go();
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	if (test_fake()) {
-		/* cudaErrorDeviceUninitialized: the device's context does not become current. */
+		/* cudaErrorDeviceUninitialized: the device's context cannot be made current. */
 		ck_assert_int_eq(plan("fail=cuCtxPushCurrent:1:201"), 0);
 		ck_assert_int_eq(seen_from_outside(event), -EIO);
 		ck_assert(!rnl__device_failed(device));
@@ -316,7 +316,7 @@ TEST(a_copy_may_have_rows_that_lie_apart, .loops = 4)
 	ck_assert_int_eq(ops->fill(on_device, 0x11, ROWS * WIDE), 0);
 	ck_assert_int_eq(ops->copy(&in), 0);
 	ck_assert_int_eq(ops->copy(&out), 0);
-	/* The bytes between the rows stay. */
+	/* The bytes between the rows do not change. */
 	ck_assert_int_eq(copy(pinned + 131072, on_device, ROWS * WIDE), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	for (unsigned row = 0; row < ROWS; row++) {
@@ -338,14 +338,14 @@ TEST(scratch_is_used_between_its_alloc_and_its_free, .loops = 4)
 	void *mem[ROUNDS];
 
 	attach(_i);
-	/* All copies are issued at once, behind other work. */
+	/* All copies are issued together, after other work. */
 	keep_busy();
 	for (int i = 0; i < ROUNDS; i++) {
 		ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, BYTES, &mem[i]), 0);
 		ck_assert_uint_eq((uintptr_t)mem[i] % 256, 0);
 		ck_assert_int_eq(ops->fill(mem[i], (uint8_t)(i + 1), BYTES), 0);
 		ck_assert_int_eq(copy(pinned + i * BYTES, mem[i], BYTES), 0);
-		/* Two at a time. */
+		/* Two are allocated at a time. */
 		if (i)
 			ops->free(device, RNL__SCRATCH, mem[i - 1]);
 	}
@@ -406,7 +406,7 @@ TEST(timed_events_tell_how_long_the_work_between_them_took, .loops = 4)
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	ck_assert_int_eq(ops->event_elapsed(from, to, &busy_ns), 0);
 	ck_assert_int_eq(ops->event_elapsed(to, from, &back_ns), 0);
-	/* 768 MB: no device copies 1 TB in a second, so this takes 0.7 ms. */
+	/* 768 MB: no device copies 1 TB in a second, so this takes more than 0.7 ms. */
 	ck_assert_int_gt(busy_ns, 700000);
 	ck_assert_int_lt(back_ns, 0);
 	ops->event_destroy(from);
@@ -469,7 +469,7 @@ TEST(no_error_is_no_errno, .loops = 4)
 	detach();
 }
 
-/* cudaError_t by number, which is CUDA's ABI. None of these means a failed device. */
+/* cudaError_t by number, which is CUDA's ABI.  No code here means a failed device. */
 TEST(codes_of_cuda_have_their_errno)
 {
 	static const struct {
@@ -484,7 +484,7 @@ TEST(codes_of_cuda_have_their_errno)
 		{ 701, -EINVAL },	/* cudaErrorLaunchOutOfResources */
 		{ 801, -ENOTSUP },	/* cudaErrorNotSupported */
 		{ 900, -ENOTSUP },	/* cudaErrorStreamCaptureUnsupported */
-		{ 999999, -EIO },	/* an unknown one */
+		{ 999999, -EIO },	/* an unknown code */
 	};
 
 	attach(0);

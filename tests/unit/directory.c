@@ -8,7 +8,7 @@
 #include "pool/directory.h"
 #include "seed.h"
 
-/* A pool, to the directory, is an address. */
+/* To the directory, a pool is only an address. */
 struct stand_in {
 	_Atomic bool there;
 };
@@ -64,7 +64,7 @@ TEST(there_may_be_many_and_a_name_that_never_was_leads_nowhere)
 }
 
 struct late {
-	_Atomic uint64_t name;		/* the last one */
+	_Atomic uint64_t name;		/* the last name */
 	_Atomic bool over;
 	_Atomic unsigned found;
 };

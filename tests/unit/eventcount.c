@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The eventcount: a thread that listens before it is rung wakes, every time. */
+/* The eventcount: a thread that prepares to wait before a wake always wakes. */
 #include "sys/eventcount.h"
 #include "sys/clock.h"
 #include "await.h"
@@ -14,7 +14,7 @@ TEST(a_ring_before_the_wait_is_heard, .timeout_s = 60)
 	rnl__full_barrier();
 	rnl__eventcount_wake(&eventcount);
 	ck_assert(!rnl__eventcount_has_waiters(&eventcount));
-	/* A lost ring would leave the thread asleep for ever. */
+	/* If the wake were lost, the thread would sleep forever. */
 	ck_assert_int_eq(rnl__eventcount_wait(&eventcount, listened, RNL__NEVER), 0);
 }
 
@@ -28,7 +28,7 @@ TEST(a_ring_that_nobody_listens_to_changes_nothing, .timeout_s = 60)
 	ck_assert_uint_eq(eventcount.word, before);
 	listened = rnl__eventcount_prepare(&eventcount);
 	deadline = rnl__deadline(MS);
-	/* A wait may end for no reason, and not for ever. */
+	/* A wait may end spuriously, but not always. */
 	ck_eventually(rnl__eventcount_wait(&eventcount, listened, deadline) == -ETIMEDOUT);
 }
 
@@ -48,7 +48,7 @@ static void *listener_main(void *arg)
 		if (now == *seen) {
 			if (rnl__eventcount_wait(&eventcount, listened,
 						 rnl__deadline(patience_ns())))
-				return NULL; /* lost */
+				return NULL; /* the wake was lost */
 			continue;
 		}
 		*seen = now;
@@ -68,7 +68,7 @@ TEST(no_listener_sleeps_through_a_rise, .timeout_s = 60)
 		atomic_store_explicit(&risen, i, memory_order_release);
 		rnl__full_barrier();
 		rnl__eventcount_wake(&eventcount);
-		/* Now and then all threads may fall asleep. */
+		/* From time to time all threads may fall asleep. */
 		if (i % 64 == 0)
 			usleep(i % 128 ? 50 : 1);
 	}

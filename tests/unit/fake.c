@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The double of the CUDA runtime: its streams, events and errors are like CUDA's, as far as
- * src/device/cuda.c can tell.
+ * The double of the CUDA runtime: its streams, events and errors behave like CUDA's, as far as
+ * src/device/cuda.c depends on them.
  */
 #include <string.h>
 
@@ -95,7 +95,7 @@ TEST(the_legacy_stream_and_blocking_ones_wait_for_each_other, .loops = 2)
 	int word = 0;
 
 	ck_cuda(hold(stream, &gate, NULL, 0));
-	ck_cuda(hold(0, NULL, &word, 1));	/* 0 is the legacy stream in this unit */
+	ck_cuda(hold(0, NULL, &word, 1));	/* 0 is the legacy stream in this file */
 	ck_cuda(hold(stream, NULL, &word, 2));
 	ck_not_ready(cudaStreamQuery(cudaStreamLegacy));
 	gate_await(&gate, 1);
@@ -103,7 +103,7 @@ TEST(the_legacy_stream_and_blocking_ones_wait_for_each_other, .loops = 2)
 	gate_open(&gate);
 	ck_cuda(cudaStreamSynchronize(stream));
 	ck_assert_int_eq(word, 2);
-	/* Work on the legacy stream alone holds the others, too. */
+	/* Work on only the legacy stream holds the other streams, too. */
 	gate = (struct gate)GATE_INIT;
 	ck_cuda(hold(cudaStreamLegacy, &gate, NULL, 0));
 	ck_cuda(hold(blocking[!_i], NULL, &word, 3));
@@ -185,7 +185,7 @@ TEST(a_full_stream_holds_its_caller_until_there_is_room)
 	gate_await(&gate, 1);
 	for (int i = 0; i < DEPTH; i++) {
 		ck_cuda(hold(cudaStreamLegacy, NULL, NULL, 0));
-		/* Records and waits take no place. */
+		/* Records and waits use no slot of the stream. */
 		ck_cuda(cudaEventRecord(event, cudaStreamLegacy));
 		ck_cuda(cudaStreamWaitEvent(cudaStreamLegacy, event, 0));
 	}
@@ -213,7 +213,7 @@ TEST(an_event_is_its_last_record)
 	ck_cuda(hold(stream, &gates[0], NULL, 0));
 	ck_cuda(cudaEventRecord(event, stream));
 	ck_not_ready(cudaEventQuery(event));
-	/* This waits for that record, even if the event changes. */
+	/* This waits for that record, even if the event is recorded again. */
 	ck_cuda(cudaStreamWaitEvent(own, event, 0));
 	ck_cuda(hold(own, NULL, &word, 1));
 	ck_cuda(hold(stream, &gates[1], NULL, 0));
@@ -289,7 +289,7 @@ TEST(the_last_error_is_the_threads_and_is_taken_off)
 	ck_assert_int_eq(cudaStreamCreateWithFlags(NULL, 0), cudaErrorInvalidValue);
 	call_start(&call, cause_error, NULL);
 	ck_assert_int_eq(call_end(&call), cudaErrorInvalidDevice);
-	ck_cuda(cudaStreamQuery(own));		/* a success does not clear it */
+	ck_cuda(cudaStreamQuery(own));		/* a success does not clear the error */
 	ck_assert_int_eq(cudaGetLastError(), cudaErrorInvalidValue);
 	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
 }
@@ -317,7 +317,7 @@ TEST(after_an_error_that_stays_nothing_goes_on)
 	call_start(&call, sync_legacy, NULL);
 	ck_waits(call.tid);
 	fake_fail_sticky(cudaErrorIllegalAddress);
-	/* Every call returns the error, again and again. */
+	/* Every call returns the error, each time. */
 	ck_assert_int_eq(call_end(&call), cudaErrorIllegalAddress);
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
@@ -325,12 +325,12 @@ TEST(after_an_error_that_stays_nothing_goes_on)
 		ck_assert_int_eq(cudaEventQuery(event), cudaErrorIllegalAddress);
 		ck_assert_int_eq(hold(own, NULL, &word, 1), cudaErrorIllegalAddress);
 		ck_assert_int_eq(cudaGetLastError(), cudaErrorIllegalAddress);
-		/* Calls that use no context go on. */
+		/* Calls that use no context still work. */
 		ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
 		ck_cuda(cudaSetDevice(0));
 		ck_cuda(cudaPointerGetAttributes(&attributes, &word));
 	}
-	fake_fail_sticky(cudaErrorLaunchFailure);	/* the first one stays */
+	fake_fail_sticky(cudaErrorLaunchFailure);	/* the first error stays */
 	ck_assert_int_eq(cudaStreamQuery(own), cudaErrorIllegalAddress);
 	gate_open(&gate);
 	ck_eventually(!alive().executors);
@@ -464,7 +464,7 @@ int suite_begin(int argc, char **argv)
 	return SUITE_GOES_ON;
 }
 
-/* ---- many copies at once ------------------------------------------------------- */
+/* ---- many copies in one call --------------------------------------------------- */
 
 #if CUDART_VERSION >= 13000
 static cudaError_t batch(void *const *to, const void *const *from, size_t bytes, size_t nr)
@@ -520,7 +520,7 @@ TEST(a_mover_reaches_memory_of_the_device_and_pinned_memory)
 	ck_assert_bytes((unsigned char *)pinned, 64, 7);
 }
 
-/* 1: from pageable memory, else to it. */
+/* _i 1: from pageable memory; 0: to pageable memory. */
 TEST(pageable_memory_is_the_end_of_a_mover, .loops = 2)
 {
 	char *pinned = pinned_of(64);

@@ -22,7 +22,7 @@ static cudaGraph_t end(cudaStream_t stream)
 	return graph;
 }
 
-/* A capture that a refused call has broken. */
+/* Ends a capture that a refused call has invalidated. */
 static void end_broken(cudaStream_t stream)
 {
 	cudaGraph_t graph = NULL;
@@ -237,7 +237,7 @@ TEST(events_fork_and_join_inside_and_nothing_outside_is_waited_for)
 	ck_cuda(cudaStreamSynchronize(own));
 	ck_assert_bytes((unsigned char *)pinned, 64, 3);
 	ck_cuda(cudaGraphDestroy(graph));
-	/* After the capture its event is of no use until it is recorded again. */
+	/* After the capture its event cannot be used until it is recorded again. */
 	ck_refused(cudaEventQuery(forks), cudaErrorCapturedEvent);
 	ck_cuda(cudaEventRecord(forks, own));
 	ck_cuda(cudaStreamSynchronize(own));

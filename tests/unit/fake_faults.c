@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a failing call of the CUDA runtime leaves behind; unit/countdown fails all of them. */
+/* The state after a failing call of the CUDA runtime; unit/countdown fails each call. */
 #include <runnel/guard.h>
 #include <runnel/memory.h>
 
@@ -8,7 +8,7 @@
 
 enum { WORKERS = 2, NR = 4, BYTES = (1 << 20) + 4096 };
 
-/* ---- once ---------------------------------------------------------------------- */
+/* ---- failures of one call ------------------------------------------------------ */
 
 static _Atomic int left = -1;	/* CUDA's last error, after a job */
 
@@ -43,7 +43,7 @@ TEST(what_the_guard_cannot_destroy_is_nobodys_error, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
-/* Gets more page-locked memory, and goes on without it. */
+/* Gets more page-locked memory, and continues without it. */
 static int optional_fn(struct rnl_job *job)
 {
 	void *mem = NULL;
@@ -79,7 +79,7 @@ static int copying_fn(struct rnl_job *job)
 	return c->rows ? rnl_copy_2d(c->dst, 64, c->src, 64, 32, c->rows) : rnl_copy(c->dst, c->src, 64);
 }
 
-/* In the third round CUDA does not say either whether the copy is one between devices. */
+/* In the third round CUDA also fails to report whether the copy is between devices. */
 TEST(a_copy_that_the_device_refuses_is_logged_with_what_was_to_be_copied, .loops = 3)
 {
 	static const char *const calls[] = { "cudaMemcpyAsync", "cudaMemcpy2DAsync", "cudaMemcpyAsync" };
@@ -108,7 +108,7 @@ TEST(a_copy_that_the_device_refuses_is_logged_with_what_was_to_be_copied, .loops
 	rnl_pool_destroy(pool);
 }
 
-/* ---- for good ------------------------------------------------------------------- */
+/* ---- permanent failures --------------------------------------------------------- */
 
 TEST(a_device_that_fails_later_does_so_too, .loops = 2)
 {
@@ -133,7 +133,7 @@ TEST(a_device_that_fails_later_does_so_too, .loops = 2)
 
 struct busy {
 	struct rnl_job job;
-	struct gate *in_function, *in_kernel;	/* NULL: none */
+	struct gate *in_function, *in_kernel;	/* NULL: no gate */
 	int word;
 };
 
@@ -146,15 +146,15 @@ static int busy_fn(struct rnl_job *job)
 	return launch_store(b->in_kernel, &b->word, 1);
 }
 
-/* tests/cuda/failure.cu sees the same on a GPU. */
+/* tests/cuda/failure.cu tests the same on a GPU. */
 TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 {
 	enum { BUSY = 8, QUEUED = 1000 };
 	static struct busy jobs[BUSY + QUEUED];
-	/* Kernels do not end with a lost device on the double. Nothing waits for them. */
+	/* The double's kernels do not end when the device fails; nothing waits for them. */
 	static struct gate gates[] = { GATE_INIT, GATE_INIT };
 	struct gate in_functions = GATE_INIT, *kernels = &gates[_i];
-	/* 25 ms of 100; the rest is time for busy machines. */
+	/* 25 of the 100 ms; the rest is slack for busy machines. */
 	struct rnl_pool *pool = pool_of(BUSY, .stream = (enum rnl_stream_kind)_i,
 					.watchdog_ms = 25);
 	struct rnl_job late;
@@ -166,7 +166,7 @@ TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 		submit_job(pool, &jobs[i].job, busy_fn, NULL);
 		if (i != BUSY - 1)
 			continue;
-		/* Each worker's kernel runs, and all later work is behind it. */
+		/* Each worker's kernel runs, and all later work is queued after it. */
 		gate_await(&in_functions, BUSY);
 		gate_open(&in_functions);
 		gate_await(kernels, BUSY);
@@ -182,7 +182,7 @@ TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 	ck_assert_double_lt(took, seconds_allowed(0.2));
 	job_of(&late, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &late), -EIO);
-	/* On a GPU the kernels would have ended; the double's are functions. */
+	/* On a GPU the kernels would have ended; the double's kernels are functions. */
 	gate_open(kernels);
 	rnl_pool_destroy(pool);
 }
@@ -194,7 +194,7 @@ TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
 	struct rnl_pool *pool;
 	struct call call;
 
-	/* The stream is full with the first job, and has no mark yet. */
+	/* The first job fills the stream, which has no mark yet. */
 	pool = pool_of(1, .max_in_flight = 1);
 	for (int i = 0; i < NR; i++) {
 		submit_job(pool, &jobs[i], gated_fn, &gate);
@@ -209,7 +209,7 @@ TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
 	rnl_pool_destroy(pool);
 }
 
-/* Seen on a GPU: the end of a worker's thread never returned from CUDA. */
+/* Seen on a GPU: a worker's thread never returned from CUDA at its end. */
 TEST(a_pool_is_taken_down_whose_threads_cannot_end)
 {
 	struct rnl_pool *pool = pool_of(WORKERS);

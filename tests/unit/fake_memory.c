@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of the double of the CUDA runtime, and what copies it. */
+/* The memory of the double of the CUDA runtime, and copies of it. */
 #include <string.h>
 
 #include "fake.h"
@@ -70,7 +70,7 @@ TEST(device_memory_that_is_freed_before_its_last_use_is_counted, .loops = 2)
 	ck_cuda(hold(other, &gate, NULL, 0));
 	ck_cuda(cudaMemcpyAsync(device, pinned, KB, cudaMemcpyDefault, other));
 	if (_i) {
-		/* A free behind the copy is not a misuse. */
+		/* A free after the copy is not a misuse. */
 		ck_cuda(cudaEventRecord(event, other));
 		ck_cuda(cudaStreamWaitEvent(own, event, 0));
 		ck_cuda(cudaFreeAsync(device, own));
@@ -100,7 +100,7 @@ TEST(freeing_page_locked_memory_waits_for_every_stream, .loops = 3)
 	call_start(&call, free_pinned, pinned_of(KB));
 	ck_waits(call.tid);
 	ck_assert(!call.returned);
-	/* Page-locking does not wait. */
+	/* Page-locking does not wait for streams. */
 	(void)pinned_of(KB);
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&call), 0);
@@ -183,7 +183,7 @@ TEST(memory_is_bounded)
 		   cudaErrorMemoryAllocation);
 	ck_cuda(cudaFreeAsync(half, own));
 	ck_cuda(cudaStreamSynchronize(own));
-	/* Memory that one pool keeps is not given to another pool. */
+	/* A pool's cached memory is not given to another pool. */
 	ck_refused(cudaMallocFromPoolAsync(&mem, KB * KB, pools[1], own), cudaErrorMemoryAllocation);
 	ck_cuda(cudaMemPoolTrimTo(pools[0], 0));
 	ck_assert_ptr_nonnull(device_of(pools[1], KB * KB, own));
@@ -229,7 +229,7 @@ TEST(copies_hold_their_callers_as_a_gpus_do, .loops = 10)
 	else
 		ck_eventually(call.returned);
 	ck_assert_int_eq(call.returned, !copies[_i].waits);
-	/* The driver has copied the source, so the caller may change it. */
+	/* The driver has already copied the source, so the caller may change it. */
 	if (!copies[_i].waits)
 		memset(pageable, 9, 64);
 	gate_open(&gate);
@@ -255,7 +255,7 @@ TEST(a_copy_of_rows_leaves_what_lies_between)
 		ck_assert_int_eq(pinned[i], i % 16 < 3 ? i / 16 * 8 + i % 16 : 99);
 	ck_refused(cudaMemcpy2DAsync(device, 2, pinned, 8, 3, 4, cudaMemcpyDefault, own),
 		   cudaErrorInvalidPitchValue);
-	/* Addresses tell the direction. */
+	/* The addresses decide the direction. */
 	ck_cuda(cudaMemcpyAsync(pinned, device, 64, cudaMemcpyHostToDevice, own));
 	ck_refused(cudaMemcpyAsync(pinned, device, 64, (enum cudaMemcpyKind)99, own),
 		   cudaErrorInvalidMemcpyDirection);
@@ -294,7 +294,7 @@ TEST(a_word_is_written_after_what_was_issued_before_it)
 	ck_assert_uint_eq(*word, 77);
 	ck_assert_int_eq(write(own, (CUdeviceptr)(uintptr_t)pinned + 2, 1, 0),
 			 CUDA_ERROR_INVALID_VALUE);
-	/* The driver has no last error. */
+	/* The driver API has no last error. */
 	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
 }
 
@@ -312,7 +312,7 @@ int suite_begin(int argc, char **argv)
 	return SUITE_GOES_ON;
 }
 
-/* The system may have no more, too: the double's memory is a mapping. */
+/* The system may run out of memory, too: the double's memory is a mapping. */
 TEST(device_memory_that_the_system_has_not_is_out_of_memory)
 {
 	cudaMemPool_t pool = pool_of_device(true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Much page-locked memory at once: registered, and by cudaHostAlloc() where that is refused. */
+/* Much page-locked memory in one piece: registered, or by cudaHostAlloc() if that is refused. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -82,7 +82,7 @@ TEST(memory_that_cannot_be_registered_is_had_otherwise, .loops = 3, .timeout_s =
 	ck_assert_uint_eq(alive().pinned_bytes, 0);
 }
 
-/* Otherwise a write of the child's would move the parent's page from under the device. */
+/* Otherwise the child's write would replace the parent's page that the device uses. */
 TEST(a_forked_child_has_no_registered_memory, .timeout_s = 60)
 {
 	struct rnl_pool *pool = preloaded(MANY);

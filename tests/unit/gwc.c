@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What examples/gwc counts with: the arithmetic that its host function and its CUDA kernel
- * share, and the code for machines without SSE2, which cli/gwc does not run on x86.
+ * Counting in examples/gwc: the arithmetic that its host function and its CUDA kernel share, and
+ * the code for machines without SSE2, which cli/gwc does not run on x86.
  */
 #undef __SSE2__
 #include <runnel/kernel.h>
@@ -25,7 +25,7 @@ static enum gwc_class class_of(unsigned char c, int printable)
 	return !printable || (c > ' ' && c < 0x7f) ? GWC_WORD : GWC_NEUTRAL;
 }
 
-/* The reference: one byte after the other. */
+/* The reference: counts byte by byte. */
 static struct gwc_summary count_plainly(const unsigned char *text, size_t bytes, int printable)
 {
 	struct gwc_summary sum = { 0, 0, GWC_NEUTRAL, GWC_NEUTRAL };
@@ -46,7 +46,7 @@ static struct gwc_summary count_plainly(const unsigned char *text, size_t bytes,
 	return sum;
 }
 
-/* Check records every assertion, which takes longer than counting. */
+/* Like ck_assert(); Check records every assertion, which takes longer than the counting. */
 #define must_hold(condition) \
 	do { \
 		if (!(condition)) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job that is half put, because its submitter is off the CPU: its worker leaves the CPU, too. */
+/* A half put job, because its submitter is off the CPU: the worker must leave the CPU, too. */
 #include <pthread.h>
 #include <urcu/wfcqueue.h>
 
@@ -9,7 +9,7 @@
 #include "job/job.h"
 #include "pool/pool.h"
 
-/* CPU time of the worker's thread. */
+/* Returns the CPU time of the worker's thread. */
 static double cpu_seconds(struct rnl__worker *w)
 {
 	struct timespec ts;
@@ -32,7 +32,7 @@ TEST(a_worker_does_not_spin_on_a_job_that_is_half_put)
 		test_skip("a_worker_does_not_spin...: a sanitizer does not know what a put's halves order");
 	pool = pool_of(1);
 	w = rnl__worker_at(pool, 0);
-	/* As rnl_submit() does it, up to the exchange of the lane's tail. */
+	/* Like rnl_submit(), up to the exchange of the lane's tail. */
 	job_of(&job, noop_fn, NULL);
 	must(rnl__job_claim(&job));
 	ck_assert_int_eq(rnl__queue_reserve(&w->queue, 1), 1);

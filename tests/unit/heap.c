@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A heap by links within its nodes, beside a list that is searched. */
+/* A heap linked through its nodes, compared with a list that is searched. */
 #include <stdlib.h>
 
 #include "seed.h"
@@ -87,7 +87,7 @@ TEST(many_that_came_leave_in_order)
 	}
 	ck_assert_ptr_null(heap.top);
 	ck_assert_uint_eq(rnl__heap_time(&heap), UINT64_MAX);
-	/* Some log2(500) for each; a list would take 125,000. */
+	/* About log2(500) for each node; a list would take 125,000. */
 	ck_assert_uint_lt(steps, 20 * NR);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Histograms of times are right to the width of a bucket. */
+/* Histograms of times are accurate to the width of a bucket. */
 #include <stdint.h>
 
 #include <runnel/stats.h>
@@ -18,7 +18,7 @@ static struct rnl__hist_sum *sum_of(struct rnl__hist *h)
 	return &sum;
 }
 
-/* A histogram's value is never too small, and at most a sixteenth too large. */
+/* A histogram's value is never too small, and too large by a sixteenth at most. */
 #define ck_assert_close(said, so) \
 	ck_assert_msg((said) >= (so) && (said) <= (so) + (so) / 16, "%llu said, %llu is so", \
 		      (unsigned long long)(said), (unsigned long long)(so))

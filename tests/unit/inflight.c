@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs on a stream: marks of both kinds, also on a device that cannot write words, complete
- * them in order and never early.
+ * Jobs on a stream: marks of both kinds complete jobs in order and never early, also on a device
+ * that cannot write words.
  *
  * devices: host fake cuda
  */
@@ -21,12 +21,12 @@
 #define BIG (32u << 20)
 
 static struct rnl__device *device;
-static int can_write = -1;	/* not known yet */
+static int can_write = -1;	/* -1: unknown */
 static struct rnl__inflight inflight;
 static struct rnl_job jobs[64];
 static unsigned char *pinned, *on_device;
 
-/* @writes: whether the device lets streams write words. */
+/* @writes: let streams write words if the device can. */
 static void begin(bool writes)
 {
 	struct rnl__devices devices;
@@ -41,7 +41,7 @@ static void begin(bool writes)
 	memset(&inflight, 0, sizeof(inflight));
 	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT, UINT64_MAX), 0);
 	ck_assert_int_eq(rnl__inflight_begin(&inflight), 0);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* tests write the word, too */
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* tests also write the word */
 	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
 	ck_assert_int_eq(device->ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
 }
@@ -131,7 +131,7 @@ TEST(the_word_speaks_for_a_job_that_only_an_event_stood_behind)
 	}
 	rnl__inflight_push(&inflight, &jobs[0]);
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
-	/* The queue ran empty: there is nothing new to mark, but a waiter. */
+	/* The queue became empty: no new job needs a mark, but a waiter needs one. */
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
 	idle();
 	ck_assert_int_eq(rnl__inflight_poll(&inflight, false), 0);
@@ -147,7 +147,7 @@ TEST(a_full_ring_of_marks_keeps_what_they_say, .loops = 2)
 		rnl__inflight_push(&inflight, &jobs[i]);
 		ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
 	}
-	/* The queue ran empty: nothing is left to mark, and no mark is added. */
+	/* The queue became empty: no job is left to mark, so no mark is added. */
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
 	ck_assert_uint_eq(inflight.nr_marks, LIMIT);
 	idle();
@@ -164,7 +164,7 @@ TEST(jobs_leave_in_issue_order_over_many_rounds, .loops = 2)
 
 	begin(_i);
 	while (left < 6000) {
-		/* Every mix of marks, for every length, many times around the ring. */
+		/* Every mix of marks, for every length, with many wraparounds of the ring. */
 		while (issued < 6000 && rnl__inflight_nr(&inflight) < LIMIT) {
 			rnl__inflight_push(&inflight, &jobs[issued++ % 64]);
 			if (issued % 3 == 0 || rnl__inflight_nr(&inflight) == LIMIT ||
@@ -231,7 +231,7 @@ TEST(a_join_with_no_event_waits_for_nothing_on_a_well_device, .loops = 2)
 	end();
 }
 
-/* ---- which event a join takes, on a device that only notes that ------------- */
+/* ---- the event that a join takes, on a device that only records the choice -- */
 
 static struct rnl__event *joined;
 
@@ -271,7 +271,7 @@ static int note_join(struct rnl__event *event)
 	return join_result;
 }
 
-/* Jobs have odd numbers here: no mark is the one of an even number. */
+/* Jobs have odd numbers here, so no mark has the number of an even one. */
 static void push_and_mark(bool event)
 {
 	inflight.issued++;
@@ -279,7 +279,7 @@ static void push_and_mark(bool event)
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, !event), 0);
 }
 
-/* The event that a stream waits for; it has waited for others up to @before. */
+/* Returns the event that a stream waits for; it has waited for earlier events up to @before. */
 static struct rnl__event *event_joined_after(uint64_t seq, uint64_t *before)
 {
 	joined = NULL;
@@ -323,7 +323,7 @@ TEST(a_join_takes_the_earliest_event_behind_its_job)
 		}
 		for (uint64_t seq = first; seq <= inflight.issued; seq++)
 			ck_assert_ptr_eq(event_joined(seq), of[seq]);
-		/* The latest for a job that has none yet; none for those that were passed. */
+		/* The latest event for a job without one yet; no event for completed jobs. */
 		ck_assert_ptr_eq(event_joined(inflight.issued + 1), of[inflight.issued]);
 		for (int i = 0; i < 4; i++) {
 			first = inflight.first->seq + 1;
@@ -343,12 +343,12 @@ TEST(a_stream_waits_once_for_what_it_has_waited_for)
 	start = inflight.issued;
 	for (int i = 0; i < 3; i++)
 		push_and_mark(true);	/* start + 2, + 4, + 6 */
-	/* A wait that fails was none. */
+	/* A failed wait does not count. */
 	join_result = -EIO;
 	ck_assert_ptr_nonnull(event_joined_after(start + 1, &before));
 	join_result = 0;
 	ck_assert_ptr_nonnull(event_joined_after(start + 1, &before));
-	/* The event stands for the next job as well. */
+	/* The event covers the next job as well. */
 	ck_assert_ptr_null(event_joined_after(start + 1, &before));
 	ck_assert_ptr_null(event_joined_after(start + 2, &before));
 	ck_assert_ptr_nonnull(event_joined_after(start + 5, &before));
@@ -376,7 +376,7 @@ TEST(the_end_of_a_sequence_tells_which_it_is)
 		atomic_store(&inflight.reached, reached[i]);
 		for (uint64_t ahead = 0; ahead <= LIMIT; ahead++)
 			ck_assert_uint_eq(whole_of(reached[i] + ahead), reached[i] + ahead);
-		/* One that was passed long ago is not taken for one that is ahead. */
+		/* A number reached long ago is not mistaken for one ahead. */
 		for (uint64_t back = 1; back <= reached[i] && back < (1u << BITS) - 2 * LIMIT; back += 7)
 			ck_assert_uint_eq(whole_of(reached[i] - back), reached[i] - back);
 	}
@@ -400,7 +400,7 @@ TEST(what_is_dropped_is_gone_marked_or_not, .loops = 2)
 	end();
 }
 
-/* The device promised to write words and does not. Events and queries find the same. */
+/* The device promises to write words but does not.  Events and queries give the same results. */
 TEST(a_device_that_turns_out_to_write_no_words_gets_events, .loops = 2)
 {
 	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Latches: counting, watching, waiting, and that no wake is lost. */
+/* Latches: counting, watching and waiting, without a lost wake. */
 #include "await.h"
 
 #include "sys/clock.h"
@@ -10,7 +10,7 @@ static uint64_t in_ms(unsigned ms)
 	return rnl__now() + ms * 1000000ull;
 }
 
-/* So long that a waiter gets there only if a wake was lost. */
+/* A deadline so late that a waiter reaches it only if a wake was lost. */
 static uint64_t too_late(void)
 {
 	return in_ms((unsigned)(PATIENCE_S * 1e3));
@@ -52,7 +52,7 @@ TEST(a_watch_tells_the_count_and_changes_nothing_else, .timeout_s = 60)
 	ck_assert_uint_eq(rnl__latch_watch(&latch), 2);
 	ck_assert(!rnl__latch_drop(&latch, 1));
 	ck_assert(watched(&latch));
-	/* A watch is taken off only where the count is 0. */
+	/* A watch is only removed while the count is 0. */
 	rnl__latch_unwatch(&latch);
 	ck_assert(watched(&latch));
 	ck_assert_uint_eq(rnl__latch_watch(&latch), 1);
@@ -74,7 +74,7 @@ TEST(a_latch_counts_far, .timeout_s = 60)
 	ck_assert(rnl__latch_drop(&latch, 1));
 }
 
-/* In seconds. */
+/* Returns the time of a wait in seconds. */
 static double time_of_a_wait(_Atomic uint32_t *latch, uint64_t spin_ns)
 {
 	double start = seconds_now();
@@ -96,13 +96,13 @@ TEST(a_wait_looks_or_takes_its_time, .timeout_s = 60)
 		rnl__latch_add(&latch, 1);
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], 0), -ETIMEDOUT);
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], rnl__now()), -ETIMEDOUT);
-		/* A long spin does not outlast the deadline; a busy machine may do so now and then. */
+		/* A long spin ends at the deadline; on a busy machine it may end later at times. */
 		ck_eventually((took = time_of_a_wait(&latch, spins[i])) < 0.090 * test_scale());
 		ck_assert_double_ge(took, 0.010);
 		ck_assert(rnl__latch_drop(&latch, 1));
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], RNL__NEVER), 0);
 	}
-	/* A waiter whose time was over has left at most a watch. */
+	/* A waiter whose time is over leaves at most a watch. */
 	ck_assert(rnl__latch_open(&latch));
 }
 
@@ -140,7 +140,7 @@ TEST(the_last_drop_wakes_all_who_sleep, .timeout_s = 60)
 		if (round % 2)
 			ck_eventually(watched(&latch));
 		rnl__latch_drop(&latch, 1);
-		data = 5;	/* happens before what follows the wait */
+		data = 5;	/* happens before the code after the wait */
 		rnl__latch_drop(&latch, 1);
 		for (int i = 0; i < NR; i++) {
 			pthread_join(threads[i], NULL);
@@ -156,9 +156,9 @@ enum { WAKERS = 3 };
 
 struct table {
 	_Atomic uint32_t latch;
-	_Atomic long round;		/* the sleeper has begun it; negative: the end */
+	_Atomic long round;		/* begun by the sleeper; negative: the end */
 	long data[WAKERS];		/* unprotected: the latch protects it */
-	bool all;			/* all wakers drop each round, else one */
+	bool all;			/* all wakers drop in each round, else one waker */
 };
 
 struct waker {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies past the caches write all bytes, and no others. */
+/* Copies past the caches write all bytes of the target, and no others. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
