@@ -5,7 +5,7 @@
  *
  *	TEST(a_key_keeps_its_worker, .timeout_s = 60)
  *	{
- *	...
+ *		...
  *	}
  *
  * Check forks each test, except on a GPU.  CUDA does not survive a fork: call runnel only in a

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What the compiler calls with -fsanitize=thread; sim.h has the design. */
+/* The functions that the compiler calls with -fsanitize=thread; sim.h has the design. */
 #include <stddef.h>
 #include <string.h>
 
 #include "sim/memory.h"
 #include "sim/sim.h"
 
-/* Only the compiler calls these. */
+/* Only the compiler calls these functions. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 #define HERE __builtin_return_address(0)
 
-/* One thread runs at a time, and in the order of its program: plain accesses are no steps. */
+/* One thread runs at a time, in its program's order, so plain accesses are no steps. */
 #define PLAIN(size) \
 	void __tsan_read##size(void *at) { memory_plain(at, size, false, HERE); } \
 	void __tsan_write##size(void *at) { memory_plain(at, size, true, HERE); } \
@@ -25,7 +25,7 @@ void __tsan_func_exit(void) {}
 void __tsan_read_range(void *at, size_t size) { memory_plain(at, size, false, HERE); }
 void __tsan_write_range(void *at, size_t size) { memory_plain(at, size, true, HERE); }
 
-/* Later compilers call these. */
+/* Called by newer compilers. */
 void *__tsan_memmove(void *to, const void *from, size_t size)
 {
 	memory_plain(from, size, false, HERE);
@@ -44,7 +44,7 @@ void *__tsan_memset(void *to, int value, size_t size)
 	return memset(to, value, size);
 }
 
-/* Atomic in earnest, too: a forked child's threads do not run one at a time. */
+/* Really atomic, because a forked child's threads do not run one at a time. */
 #define ATOMIC(bits, type) \
 	type __tsan_atomic##bits##_load(const volatile type *at, int order) \
 	{ \

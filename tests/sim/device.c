@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long devices take, and faults; sim.h has the design.
+ * The time of device operations, and faults; sim.h has the design.
  *
  * DESIGN
- *	The host device and the double of CUDA's runtime call it for each operation, in the thread
- *	of the stream.  A device has a copy engine in each direction: a copy waits until its engine is
- *	free, and keeps it for a latency and the time of its bytes.  Kernels of all streams run at
- *	once, and so do fills and copies within a device.
- *	Faults are drawn only if SIM_FAULTS has their name, so that without it a seed is the same run.
+ *	The host device and the double of CUDA's runtime call this for each operation, in the
+ *	stream's thread.  A device has a copy engine for each direction.  A copy waits until its
+ *	engine is free, then uses it for a latency and the time of its bytes.  Kernels of all
+ *	streams run concurrently, and so do fills and copies within a device.
+ *	Faults are drawn only if SIM_FAULTS has their name; otherwise a seed's run stays the same.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,17 +19,17 @@
 #define HERE __builtin_return_address(0)
 #define DEVICES_MAX 16
 
-/* Of an H100 on PCIe 5; rates are bytes a ns. */
+/* times of an H100 on PCIe 5; rates are bytes per ns */
 #define COPY_NS 2000
 #define KERNEL_NS 3000
 #define HOST_RATE 54
 #define PEER_RATE 250
 #define OWN_RATE 1000
 
-#define SLOWER 10		/* a slow stream, by that factor; one in 4 is slow */
-#define STALL_NS 100000000	/* one operation in STALLS takes that long */
+#define SLOWER 10		/* factor of a slow stream; one stream in 4 is slow */
+#define STALL_NS 100000000	/* duration of a stalled operation: one in STALLS */
 #define STALLS 512
-#define LACKS 512		/* one allocation in so many fails */
+#define LACKS 512		/* one allocation in LACKS fails */
 
 enum { IN, OUT, NR_ENGINES };
 static uint64_t busy_until[DEVICES_MAX][NR_ENGINES];
@@ -54,7 +54,7 @@ bool rnl__sim_interrupts(void)
 	return true;
 }
 
-/* An operation of the calling thread's stream; @engine NULL: it needs none. */
+/* Does an operation of the calling thread's stream; @engine NULL: it needs no engine. */
 static void operate(uint64_t *engine, uint64_t ns, const void *pc)
 {
 	uint64_t time = sim_now();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Included first in each source of the library: with SIM_FAULTS=alloc some allocations fail, and
- * signals interrupt what they may.
+ * Included first in each source of the library.  With SIM_FAULTS=alloc some allocations fail, and
+ * signals interrupt interruptible calls.
  */
 #ifndef SIM_FAULTS_H
 #define SIM_FAULTS_H
 
-#include "config.h"	/* before any header of the system */
+#include "config.h"	/* before any system header */
 
 #include <poll.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that are no tests: the machine begins before their main(). */
+/* For programs that are not tests: the machine begins before their main(). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/sim.h"
 
-/* Only the linker and libFuzzer call these. */
+/* Only the linker and libFuzzer call these functions. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 #pragma weak LLVMFuzzerInitialize
 #pragma weak LLVMFuzzerTestOneInput
@@ -24,8 +24,8 @@ int __wrap_main(int argc, char **argv)
 }
 
 /*
- * A program of make fuzz, which has none: one input, by the seed.  Its first byte is the device, and each
- * fourth one is a kind of call.  Some seeds have few kinds (swarm testing: Groce et al. 2012).
+ * Runs one input of a fuzz program, which lacks a main(): the seed draws it.  Byte 0 is the device,
+ * each fourth byte a kind of call.  Some seeds use few kinds (swarm testing: Groce et al. 2012).
  */
 __attribute__((weak)) int main(int argc, char **argv)
 {

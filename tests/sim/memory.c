@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A memory that keeps no order but what C11's atomics ask for.
+ * A memory that keeps only the orders that C11's atomics request.
  *
  * DESIGN
- *	Memory itself has the last value of each object, so this file can be left out at any time.
- *	Of each atomic object the values before it are kept here, too.  A load takes, by chance, any
- *	that C11 lets it see: none before one that the thread knows of.  A thread's knowledge is a
- *	vector of clocks.  A release gives it to the thread that acquires.  A seq_cst fence gives it
- *	to later fences, for loads only, as it orders no plain accesses.  A seq_cst access has such
- *	a fence before it.  No machine keeps a store back for ever: after DRAINED_NS all see it.
- *	For other objects each byte remembers its last writer and readers.  Two accesses, one of them
- *	a write, that nothing orders are a race.
- *	A plain write to an atomic object is a relaxed store of its owner.  A value that came in some
- *	other way, of memset() or the kernel, begins the object anew: all threads see it.  So does
- *	free(), as the next owner may find the old value there, and an allocator's own lock orders the
- *	two owners.  Where memory changes its owner in another way, the library orders them itself.
- *	What is forgotten is only what was overwritten: a table that is full is emptied.
+ *	Memory itself has each object's last value, so this file can be left out at any time.  This
+ *	file keeps the earlier values of each atomic object.  A load takes, at random, any value
+ *	that C11 allows: no value older than one that the thread knows of.  A thread's knowledge is
+ *	a vector of clocks.  A release passes it to the thread that acquires.  A seq_cst fence
+ *	passes it to later fences, for loads only, because the fence orders no plain accesses.  A
+ *	seq_cst access has such a fence before it.  No machine holds a store back forever: after
+ *	DRAINED_NS all threads see it.
+ *	For other objects each byte records its last writer and readers.  Two unordered accesses are
+ *	a race if one of them is a write.
+ *	A plain write to an atomic object is a relaxed store of its owner.  A value from memset() or
+ *	the kernel resets the object: all threads see that value.  So does free(): the next owner
+ *	may find the old value there, and an allocator's own lock orders the two owners.  Other
+ *	changes of owner are ordered by the library itself.
+ *	Only overwritten values are forgotten: a full table is emptied.
  *
- *	Not simulated: a store that comes before an earlier load, two stores in another order
- *	than they ran, compare exchanges that fail for no reason.
+ *	Not simulated: a store that moves before an earlier load, two stores in another order than
+ *	they ran, and compare exchanges that fail spuriously.
  */
 #include <stdint.h>
 #include <string.h>
@@ -30,34 +31,34 @@
 #define CELLS_BITS 16
 #define CELLS (1u << CELLS_BITS)
 #define PLACES 4096
-#define STORES 16		/* older ones are forgotten */
+#define STORES 16		/* older stores are forgotten */
 #define DRAINED_NS 10000
-#define LOOKS (1u << 20)	/* bytes of plain accesses, in which races are looked for */
+#define LOOKS (1u << 20)	/* bytes of plain accesses that are checked for races */
 
 struct clocks {
 	uint32_t at[NT];
 };
 
-/* What a thread knows. */
+/* A thread's knowledge. */
 struct view {
 	struct clocks before;		/* happened before */
-	struct clocks seen;		/* the same, and what loads must see */
+	struct clocks seen;		/* `before`, and stores that loads must see */
 };
 
 struct store {
 	uint64_t value, time;
 	struct view message;
-	struct clocks seen_by;		/* when; 0: never */
+	struct clocks seen_by;		/* time of the thread's look; 0: never */
 };
 
 /* An atomic object. */
 struct place {
 	const volatile void *at;
 	unsigned size;
-	bool plainly;			/* written later by the owner, as if it were not atomic */
+	bool plainly;			/* later written by the owner with plain writes */
 	unsigned writer;
-	uint32_t written;		/* in the owner's time */
-	uint64_t nr;			/* of its stores; 0: nothing is known */
+	uint32_t written;		/* the owner's clock */
+	uint64_t nr;			/* number of its stores; 0: unknown */
 };
 
 struct byte {
@@ -68,31 +69,31 @@ struct byte {
 /* Eight bytes of memory. */
 struct cell {
 	uintptr_t nr;
-	uint32_t epoch;			/* another than now's: the cell is free */
-	uint16_t place[8];		/* to which a byte belongs; 0: to none */
-	bool has_bytes;			/* else no plain access was seen */
+	uint32_t epoch;			/* not the current epoch: the cell is free */
+	uint16_t place[8];		/* each byte's place; 0: no place */
+	bool has_bytes;			/* false: no plain access was seen */
 };
 
 struct thread {
-	struct view view, to_acquire, released;	/* released by a fence */
+	struct view view, to_acquire, released;	/* released: by a fence */
 };
 
 bool memory_weak;
 static struct thread threads[NT];
-static struct view ended;		/* what ended threads knew */
+static struct view ended;		/* knowledge of ended threads */
 static struct clocks fenced;		/* knowledge of seq_cst fences */
 static struct cell cells[CELLS];
 static struct place places[PLACES + 1];
-/* Apart, as most accesses need less. */
+/* Separate, because most accesses need less. */
 static struct byte bytes[CELLS][8];
 static struct store stores[PLACES + 1][STORES];
-static unsigned used[CELLS / 2];		/* the cells that are not free */
+static unsigned used[CELLS / 2];		/* indices of the cells in use */
 static unsigned nr_cells, nr_places;
 static uint32_t epoch = 1;
 static uintptr_t watched;
 static size_t watched_bytes, looks_left;
 
-/* A thread that the machine does not know, as one at its very end, sees the last values. */
+/* A thread unknown to the machine, like one at its very end, sees the last values. */
 static bool is_weak(void)
 {
 	return memory_weak && sim_runs();
@@ -136,7 +137,7 @@ void memory_thread_ends(unsigned slot)
 	learn(&ended, &threads[slot].view);
 }
 
-/* ---- what is known of memory ------------------------------------------------ */
+/* ---- knowledge of memory ----------------------------------------------------- */
 
 void memory_forget_all(void)
 {
@@ -151,7 +152,7 @@ void memory_watch(const volatile void *at, size_t size)
 	looks_left = LOOKS;
 }
 
-/* NULL: nothing is known of that byte. */
+/* Finds the cell of an address; NULL: that byte is unknown. */
 static struct cell *known(uintptr_t at, bool begin)
 {
 	const uintptr_t nr = at / 8;
@@ -182,7 +183,7 @@ static struct byte *bytes_of(struct cell *cell)
 	return of;
 }
 
-/* Of the bytes of a cell those from @at to @end. */
+/* Forgets a cell's bytes from @at to @end. */
 static void forget_bytes(struct cell *cell, uintptr_t at, uintptr_t end)
 {
 	for (uintptr_t i = 0; i < 8; i++) {
@@ -200,7 +201,7 @@ void memory_forget(const volatile void *mem, size_t size)
 
 	if (!is_weak())
 		return;
-	/* The fewer: the cells of that memory, or all that are known. */
+	/* Visits the smaller set: that memory's cells, or all known cells. */
 	if (size / 8 > nr_cells) {
 		for (unsigned i = 0; i < nr_cells; i++)
 			forget_bytes(&cells[used[i]], at, end);
@@ -242,7 +243,7 @@ static void look_for_races(uintptr_t at, uintptr_t end, bool write, const void *
 		do {
 			struct place *place = &places[cell->place[at % 8]];
 
-			/* For an atomic object this is its owner's access, or a look. */
+			/* At an atomic object this is an access of its owner, or a look. */
 			if (place == places)
 				look_for_race(&bytes_of(cell)[at % 8], me, write, (void *)at, pc);
 			else if (write)
@@ -295,7 +296,7 @@ static struct place *place_of(const volatile void *at, unsigned size, uint64_t v
 	uint16_t *nr = &cell->place[(uintptr_t)at % 8];
 	struct place *place = &places[*nr];
 
-	/* A table that is full; or sizes are mixed, of which nothing is known. */
+	/* The table is full, or sizes are mixed, which is not supported. */
 	if (*nr ? place->at != at || place->size != size : nr_places == PLACES) {
 		memory_forget_all();
 		return place_of(at, size, value);
@@ -345,7 +346,7 @@ static bool begin_access(int order)
 	return true;
 }
 
-/* @before: a read-modify-write passes on what the replaced value released. */
+/* @before: a read-modify-write passes on the releases of the replaced value. */
 static void store(struct place *place, uint64_t value, int order, const struct view *before)
 {
 	const unsigned me = sim_slot();
@@ -355,7 +356,7 @@ static void store(struct place *place, uint64_t value, int order, const struct v
 	if (before)
 		learn(&message, before);
 	to = add_store(place, value, &message);
-	to->seen_by.at[me] = tick(me);	/* what follows has a later time */
+	to->seen_by.at[me] = tick(me);	/* later events have a later time */
 }
 
 static void received(struct store *from, int order)
@@ -367,7 +368,7 @@ static void received(struct store *from, int order)
 	learn(acquires(order) ? &threads[me].view : &threads[me].to_acquire, &from->message);
 }
 
-/* Whether a load may return a store before that one. */
+/* Returns true if a load may return a store older than that one. */
 static bool may_be_older(const struct place *place, uint64_t nr, const struct clocks *seen)
 {
 	const struct store *s = store_of(place, nr);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's own code between threads, on a machine that keeps no order but what the code
- * asks for (sim/memory.c). It finds what x86 hides, and what ThreadSanitizer does not see, as
- * both sides are atomic.
+ * The library's code between threads, on a machine that keeps only the orders that the code
+ * requests (sim/memory.c).  It finds errors that x86 hides, and errors that ThreadSanitizer does
+ * not see, because both accesses are atomic.
  */
 #include "seed.h"
 #include "suite.h"
@@ -28,7 +28,7 @@
 #define TIMES 20000
 #define right(what) ((what) ? (void)0 : weak_wrong(#what))
 
-/* The submitter wrote it before the submit. */
+/* The submitter writes `written` before the submit. */
 struct work {
 	struct rnl_job job;
 	int written;
@@ -50,7 +50,7 @@ static struct {
 	struct rnl__pace_job paced[4];
 	uint32_t word;
 	int effect, event;
-	_Atomic uint32_t table;		/* its generation */
+	_Atomic uint32_t table;		/* the table's generation */
 	struct rnl_barrier barrier;
 } all;
 
@@ -268,7 +268,7 @@ TEST(who_sees_the_last_way_in_closed_sees_the_others_closed, .timeout_s = 60)
 	check(begin_open, nothing, close_two, see_closed);
 }
 
-/* Like change_staff() of staff.c, twice: a lane is shut, and opened again two generations later. */
+/* Like change_staff() of staff.c, twice: shuts a lane, and opens it two generations later. */
 static void begin_keyed(void)
 {
 	begin_worker();
@@ -368,7 +368,7 @@ TEST(who_claims_a_job_again_may_overwrite_it, .timeout_s = 60)
 
 /* ---- inboxes ----------------------------------------------------------------- */
 
-/* Return: whether the inbox was armed. */
+/* Returns true if the inbox was armed. */
 static bool put_in_inbox(unsigned i)
 {
 	all.work[i].written = 1;
@@ -413,7 +413,7 @@ static void begin_armed(void)
 	right(rnl__inbox_arm(&all.inbox, true));
 }
 
-/* Like an order's gate: who finds the inbox armed takes, until it is empty; the others put. */
+/* Like an order's gate: a thread that finds the inbox armed takes until it is empty; others put. */
 static void take_or_put(unsigned i)
 {
 	if (rnl__inbox_arm(&all.inbox, false)) {
@@ -448,7 +448,7 @@ TEST(who_finds_an_inbox_armed_sees_what_was_done_before, .timeout_s = 60)
 
 static struct rnl_pool barriers_pool;
 
-/* Runs what was deferred, or held back. */
+/* Runs the jobs that were deferred or held back. */
 static void go_on(const struct rnl__let_go *let_go)
 {
 	const struct rnl_job *const lists[] = { let_go->issued.first, let_go->ended.first };
@@ -486,7 +486,7 @@ static int seal_round(void)
 	return round;
 }
 
-/* A barrier with two jobs. */
+/* Begins a round with two jobs. */
 static void begin_round(void)
 {
 	rnl__rounds_init(&all.barrier);
@@ -496,7 +496,7 @@ static void begin_round(void)
 	(void)count_job();
 }
 
-/* ... both issued, and the round sealed. */
+/* Begins a round with two jobs; both are issued, and the round is sealed. */
 static void begin_issued(void)
 {
 	begin_round();
@@ -563,7 +563,7 @@ static void end_both(void)
 	drop_jobs(0, 2, 2);
 }
 
-/* The next round is begun beside the end of the one before. */
+/* Begins the next round while the previous one ends. */
 static void count_next(void)
 {
 	unsigned round = count_job();
@@ -609,7 +609,7 @@ TEST(a_host_sees_what_all_jobs_did, .timeout_s = 60)
 	check(begin_issued, nothing, wait_for_it, end_one, end_other);
 }
 
-/* A sealed round that nothing waits for: its slot is free when the next round is open. */
+/* A sealed round without waiters: its slot is free when the next round opens. */
 static void begin_left(void)
 {
 	begin_issued();
@@ -638,7 +638,7 @@ static void begin_attending(void)
 	rnl__job_accepted(&all.work[1].job, RNL__JOB_QUEUED);
 }
 
-/* Like rnl__run(): occupied, started, then the look that rnl__share_queue() relies on. */
+/* Like rnl__run(): sets occupied, starts, then looks, which rnl__share_queue() relies on. */
 static void start_and_look(void)
 {
 	atomic_store_explicit(&all.worker.occupied, true, memory_order_relaxed);
@@ -684,7 +684,7 @@ TEST(a_worker_with_work_on_its_stream_is_not_seen_without, .timeout_s = 60)
 	check(begin_occupied, nothing, leave_on_stream, look_whether_it_attends);
 }
 
-/* ---- what is in flight ------------------------------------------------------- */
+/* ---- jobs in flight ---------------------------------------------------------- */
 
 static int record(struct rnl__event *event)
 {
@@ -701,7 +701,7 @@ static int wait_for(struct rnl__event *event)
 static const struct rnl__device_ops ops = { .event_record = record, .event_wait = wait_for };
 static _Atomic int well;
 static struct rnl__device device = { .ops = &ops, .failed = &well };
-static struct rnl__stream stream;	/* nothing is noted for it */
+static struct rnl__stream stream;	/* nothing is recorded for it */
 
 static void begin_in_flight(void)
 {
@@ -742,7 +742,7 @@ static void begin_marked(void)
 	all.event = 1;
 }
 
-/* The device: a job's effect, then the word, as in host_stream.c. */
+/* The device: stores a job's effect, then the word, like host_stream.c. */
 static void pass(void)
 {
 	all.effect = 1;
@@ -759,7 +759,7 @@ static void complete_passed(void)
 static int join_late(struct rnl__event *event)
 {
 	(void)event;
-	return 1;			/* the stream waits, not the thread */
+	return 1;			/* the stream waits, the thread does not */
 }
 
 static void join_what_passed(void)
@@ -788,7 +788,7 @@ static void ask_since_when(void)
 	bool on_device;
 	uint64_t busy_ns = busy_for(&all.worker, UINT64_MAX, &job, &on_device);
 
-	/* Without the time, busy_ns would count from the clock's zero. */
+	/* Without the start time, busy_ns would count from the clock's zero. */
 	right(!job || busy_ns < UINT64_MAX);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Known spans have known figures: those of the tool's report, and what a map's stages cover. */
+/* Known spans give known figures: in the tool's report, and in the cover of a map's stages. */
 #include <stdint.h>
 
 #include <runnel/trace.h>
@@ -209,7 +209,7 @@ TEST(spans_that_no_memory_can_hold_are_refused)
 	ck_assert_int_eq(overlap_find(&span, SIZE_MAX / 2, &found), -ENOMEM);
 }
 
-/* ---- spans of one kind: what lies in several counts once ------------------- */
+/* ---- spans of one kind: time in several spans counts once ------------------ */
 
 static uint64_t map_cover(const struct overlap_span *spans, size_t nr)
 {
@@ -221,7 +221,7 @@ static uint64_t map_cover(const struct overlap_span *spans, size_t nr)
 	return rnl__map_cover(own, nr);
 }
 
-/* In any order. */
+/* Checks the cover of the spans in both orders. */
 static void check_cover(const uint64_t (*spans)[2], size_t nr, uint64_t cover)
 {
 	struct overlap_span forward[16], backward[16];
@@ -251,7 +251,7 @@ TEST(spans_that_are_apart_or_touch_add_up)
 
 TEST(what_lies_in_several_spans_counts_once)
 {
-	/* Spans that are nested, begin together, end together, are equal, or cross. */
+	/* Spans that are nested, begin together, end together, are equal, or overlap. */
 	check_cover(SPANS({ 0, 100 }, { 10, 20 }, { 30, 40 }), 3, 100);
 	check_cover(SPANS({ 0, 100 }, { 0, 20 }, { 0, 50 }), 3, 100);
 	check_cover(SPANS({ 0, 100 }, { 50, 100 }, { 99, 100 }), 3, 100);
@@ -276,7 +276,7 @@ TEST(the_whole_of_time_can_be_covered)
 	check_cover(SPANS({ 0, UINT64_MAX }, { 100, 200 }), 2, UINT64_MAX);
 }
 
-/* ---- against a bitmap ------------------------------------------------------ */
+/* ---- compared with a bitmap ------------------------------------------------ */
 
 enum { MOMENTS = 200 };
 

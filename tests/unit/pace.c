@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many jobs a worker issues, by what such jobs took the device before. No clock runs here. */
+/* The number of jobs that a worker issues, by earlier times on the device.  No clock runs here. */
 #include "stream/job_flags.h"
 #include "stream/pace.h"
 #include "suite.h"
@@ -8,7 +8,7 @@
 #define ENOUGH 1000000u
 
 static struct rnl__pace pace;
-static uint64_t first, issued;	/* sequences of what is on the stream */
+static uint64_t first, issued;	/* sequence numbers of the first and last job on the stream */
 
 static int quick_fn(struct rnl_job *job)
 {
@@ -40,7 +40,7 @@ static unsigned nr_on_stream(void)
 	return (unsigned)(issued + 1 - first);
 }
 
-/* Issues jobs until they are enough. Return: how many are on the stream. */
+/* Issues jobs until they are enough.  Returns the number of jobs on the stream. */
 static unsigned fill(const struct rnl_job *job)
 {
 	while (nr_on_stream() < LIMIT && !rnl__pace_enough(&pace, nr_on_stream()))
@@ -54,7 +54,7 @@ static void leave(unsigned nr)
 		rnl__pace_drop(&pace, first++);
 }
 
-/* The first @nr jobs took @ns each at the most, and leave. */
+/* Completes the first @nr jobs, which took @ns each at most. */
 static void pass(unsigned nr, uint64_t ns)
 {
 	rnl__pace_took_at_most(&pace, first, first + nr - 1, nr * ns);
@@ -104,7 +104,7 @@ TEST(jobs_that_pass_quickly_are_soon_as_many_as_there_may_be)
 	for (; fill(&quick) < LIMIT && looks < 100; looks++)
 		pass(nr_on_stream() < 8 ? 1 : 8, 5000);
 	ck_assert_uint_le(looks, 20);
-	/* It stays so, if they all take as long as fits. */
+	/* This is stable if each job takes the most time that fits. */
 	for (int i = 0; i < 100; i++) {
 		pass(8, ENOUGH / LIMIT);
 		ck_assert_uint_eq(fill(&quick), LIMIT);
@@ -133,7 +133,7 @@ TEST(a_worker_that_is_slow_does_not_take_the_device_for_slow)
 	}
 	for (int i = 0; i < 100; i++) {
 		ck_assert_uint_eq(fill(&quick), LIMIT);
-		pass(8, 100 * ENOUGH);		/* it did not look any sooner */
+		pass(8, 100 * ENOUGH);		/* the worker did not look earlier */
 	}
 	end();
 }
@@ -148,7 +148,7 @@ TEST(a_function_that_takes_longer_than_before_is_known_at_once_and_forgotten_slo
 		pass(1, 1000);
 	}
 	fill(&quick);
-	/* The oldest mark stands for eight jobs. */
+	/* The oldest mark covers eight jobs. */
 	rnl__pace_took_at_least(&pace, first, first + 7, 8 * ENOUGH);
 	leave(LIMIT);
 	ck_assert_uint_eq(fill(&quick), 2);
@@ -171,7 +171,7 @@ TEST(functions_have_estimates_of_their_own_and_share_the_time_of_a_mark_by_them)
 	leave(nr_on_stream());
 	ck_assert_uint_eq(fill(&other), 2);
 	leave(2);
-	/* Seven quick ones, and one that is unknown, take two ms. */
+	/* Seven quick jobs and one job of an unknown function take two ms. */
 	for (int i = 0; i < 7; i++)
 		rnl__pace_add(&pace, &quick, ++issued);
 	rnl__pace_add(&pace, &other, ++issued);
@@ -229,7 +229,7 @@ TEST(behind_a_job_that_takes_longer_than_expected_no_other_is_issued)
 	rnl__pace_took_at_least(&pace, first, first, ENOUGH);
 	ck_assert(rnl__pace_enough(&pace, 2));
 	ck_assert(rnl__pace_long(&pace));
-	/* It leaves with what it counted as. */
+	/* The job leaves with the time that was added for it. */
 	leave(1);
 	ck_assert(!rnl__pace_long(&pace));
 	leave(1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parking: what sleeps, what is woken, and no wake is lost. */
+/* Parking: sleeps, wakes, and no lost wake. */
 #include "await.h"
 
 #include "sys/clock.h"
@@ -10,13 +10,13 @@ static uint64_t in_ms(unsigned ms)
 	return rnl__now() + ms * 1000000ull;
 }
 
-/* So long that a sleeper gets there only if a wake was lost. */
+/* A deadline so late that a sleeper reaches it only if a wake was lost. */
 static uint64_t too_late(void)
 {
 	return rnl__now() + (uint64_t)patience_ns();
 }
 
-/* One test has one idle set at a time. */
+/* A test has one idle set at a time. */
 static void init_idle_set(struct rnl__idle_set *idle_set)
 {
 	static struct rnl__park *table[RNL_WORKERS_MAX];
@@ -50,13 +50,13 @@ TEST(only_an_idle_worker_is_found_by_who_looks_for_one, .timeout_s = 60)
 	ck_assert(!rnl__idle_set_any(&idle_set));
 	ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
 	ck_assert_int_eq(rnl__idle_set_claim(&idle_set, 0, RNL__ANY_WORKER), -1);
-	/* A put to its own queue still wakes it. */
+	/* A put to the worker's own queue still wakes it. */
 	ck_assert(rnl__park_wake(&parks[0]));
 	rnl__park_prepare(&parks[0], false);
 	rnl__park_prepare(&parks[1], true);
 	ck_assert(rnl__idle_set_any(&idle_set));
 	ck_assert_int_eq(rnl__idle_set_claim(&idle_set, 0, RNL__ANY_WORKER), 1);
-	/* Claimed once: only the thread that claimed it wakes it. */
+	/* Already claimed: only the thread that claimed the worker wakes it. */
 	ck_assert_int_eq(rnl__idle_set_claim(&idle_set, 0, RNL__ANY_WORKER), -1);
 	ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
 	ck_assert(rnl__park_wake(&parks[1]));
@@ -81,7 +81,7 @@ TEST(from_prepare_on_one_wake_finds_the_worker, .timeout_s = 60)
 			ck_assert_uint_eq(rnl__idle_set_nr(&idle_set), 0);
 			ck_assert(!rnl__park_wake(&parks[i]));
 			ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
-			/* Woken before it slept, so it does not sleep. */
+			/* The wake came before the sleep, so the worker does not sleep. */
 			rnl__park_sleep(&parks[i], RNL__NEVER);
 		}
 	}
@@ -109,7 +109,7 @@ TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
 		ck_assert(!rnl__park_wake(&park));
 		ck_assert(!rnl__idle_set_wake_one(&idle_set, RNL__ANY_WORKER));
 	}
-	/* The deadline is over already. */
+	/* The deadline is already over. */
 	rnl__park_prepare(&park, true);
 	rnl__park_sleep(&park, 1);
 	ck_assert(!rnl__park_wake(&park));
@@ -213,7 +213,7 @@ enum { WAKERS = 3 };
 struct table {
 	struct rnl__idle_set idle_set;
 	struct rnl__park park;
-	_Atomic long work;		/* wakers put it */
+	_Atomic long work;		/* put by wakers */
 	_Atomic long taken;
 	_Atomic bool end;
 	bool through_the_idle_set;
@@ -225,7 +225,7 @@ struct waker {
 	long index;
 };
 
-/* Puts work unit by unit, each when the one before has been taken. */
+/* Puts work unit by unit, each after the previous unit was taken. */
 static void *waker_thread(void *arg)
 {
 	struct waker *w = arg;
@@ -282,7 +282,7 @@ static long play(bool through_the_idle_set, unsigned index, long nr_rounds)
 	ck_assert_msg(!lost, "a wake was lost in round %ld", t.taken);
 	printf("%ld rounds, %d wakers%s: slept %ld times, woken %ld times\n", nr_rounds, WAKERS,
 	       through_the_idle_set ? " through the idle set" : "", slept, t.nr_woken);
-	/* A wake returns true only if the worker slept or was about to. */
+	/* A wake returns true only if the worker slept or was about to sleep. */
 	ck_assert_int_le(t.nr_woken, nr_rounds + 1);
 	return slept;
 }

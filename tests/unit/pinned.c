@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pinned buffers: sizes, alignment, the bound, and memory that moves between sizes.
+ * Pinned buffers: sizes, alignment, the limit, and memory that moves between sizes.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -10,7 +10,7 @@
 
 static const size_t offsets[] = OFFSETS;
 
-/* Sizes on both sides of each border between classes, up to @most. */
+/* Tries sizes on both sides of each border between classes, up to @most. */
 static void try_sizes(struct rnl__pinned *p, size_t most)
 {
 	for (size_t power = 256; power <= most; power *= 2) {
@@ -142,7 +142,7 @@ TEST(what_one_thread_put_any_other_gets, .timeout_s = 60)
 	unsigned nr = get_all(p, 1000, bufs, 100);
 	struct call call;
 
-	/* The same buffer, through more threads than there are stacks. */
+	/* The same buffer is found from more threads than there are stacks. */
 	put(p, bufs[--nr]);
 	for (int i = 0; i < 40; i++) {
 		call_start(&call, get_and_put, p);
@@ -152,7 +152,7 @@ TEST(what_one_thread_put_any_other_gets, .timeout_s = 60)
 	destroy(p);
 }
 
-/* ---- the bound ------------------------------------------------------------- */
+/* ---- the limit ------------------------------------------------------------- */
 
 TEST(beyond_the_bound_there_is_nothing_until_something_is_put, .timeout_s = 60)
 {
@@ -164,8 +164,8 @@ TEST(beyond_the_bound_there_is_nothing_until_something_is_put, .timeout_s = 60)
 		unsigned nr = get_all(p, sizes[i], bufs, COUNT(bufs));
 
 		/*
-		 * Lost are at most 64 bytes or a page for each buffer, and a rest that is too
-		 * small.
+		 * The loss is at most 64 bytes or a page for each buffer, and a rest that is too
+		 * small for another one.
 		 */
 		ck_assert_uint_ge(figures(p).used, 4 * MIB - 8 * KIB - sizes[i]);
 		ck_assert_int_eq(try_get(p, sizes[i]), -ENOMEM);
@@ -207,7 +207,7 @@ TEST(memory_moves_from_one_size_to_another, .timeout_s = 60)
 			unsigned now = get_all(p, sizes[i], bufs, COUNT(bufs));
 
 			ck_assert_uint_ge(now, 1);
-			/* How memory was cut before matters little. */
+			/* The earlier division of memory matters little. */
 			if (round)
 				ck_assert_uint_ge(now, nr[i] - nr[i] / 50);
 			nr[i] = now;
@@ -231,7 +231,7 @@ TEST(a_size_keeps_what_is_in_use_and_gives_the_rest, .timeout_s = 60)
 	}
 	ck_assert_int_eq(try_get(p, 1700 * KIB), -ENOMEM);
 	put(p, get(p, 400 * KIB));
-	/* Memory that moved to another size comes back, and no buffer is given twice. */
+	/* Memory that moved to another size returns, and no buffer is given twice. */
 	again = get_all(p, 1000, bufs, COUNT(bufs));
 	ck_assert_uint_ge(again, nr - nr / 50);
 	for (unsigned i = 0; i < again; i++) {
@@ -255,11 +255,11 @@ TEST(free_regions_are_given_back_for_a_larger_one, .timeout_s = 60)
 	put_all(p, bufs, nr);
 	large = get(p, 16 * MIB);
 	ck_assert_uint_lt(device.nr_living, 3);
-	/* The buffers are gone: a put of one is a noticed mistake. */
+	/* The buffers are gone, so a put of one is a detected error. */
 	for (unsigned i = 0; i < nr; i++)
 		ck_assert_int_eq(rnl__pinned_put(p, bufs[i]), -EINVAL);
 	put(p, large);
-	/* If it would not suffice, nothing is given back. */
+	/* If it would not be enough, no memory is given back. */
 	large = get(p, 3 * MIB);
 	nr = device.nr_calls;
 	ck_assert_int_eq(try_get(p, 20 * MIB), -ENOMEM);
@@ -292,7 +292,7 @@ TEST(preloaded_memory_is_not_asked_for_later, .timeout_s = 60)
 
 TEST(many_large_buffers_are_not_many_extents, .timeout_s = 60)
 {
-	/* Larger than an extent for each would allow; the memory is never touched. */
+	/* More than one extent per buffer would allow; the memory is never touched. */
 	enum { NR = 20000 };
 	struct rnl__pinned *p = pinned_of(48 * GIB, 0);
 	static void *bufs[NR];
@@ -312,7 +312,7 @@ TEST(extents_are_only_so_many_and_serve_any_size, .timeout_s = 60)
 	static void *bufs[NR];
 	unsigned nr_calls;
 
-	/* Each extent has one buffer. */
+	/* Each buffer has its own extent. */
 	for (unsigned i = 0; i < NR; i++)
 		bufs[i] = get(p, 40 * MIB);
 	ck_assert_int_eq(try_get(p, 40 * MIB), -ENOMEM);

@@ -35,7 +35,7 @@ TEST(what_the_device_refuses_harms_nothing, .timeout_s = 60)
 			use(p, &got);
 			refused = !device.fail_at;
 			device.fail_at = 0;
-			/* One -ENOMEM of the device is made good, or costs one buffer. */
+			/* One -ENOMEM of the device is compensated, or costs one buffer. */
 			ck_assert_uint_ge(got, refused ? 6 : 7);
 			use(p, &got);
 			ck_assert_uint_eq(got, 7);
@@ -58,7 +58,7 @@ TEST(a_device_that_has_no_more_memory_is_lived_with, .timeout_s = 60)
 		device.fail_at = nth;
 		use(p, &got);
 		ck_assert_uint_ge(got, nth > 1 ? 3 : 0);
-		/* Free memory moves to the size that is wanted. */
+		/* Free memory moves to the wanted size. */
 		if (nth > 1)
 			put(p, get(p, 1700 * KIB));
 		device.fail_at = 0;
@@ -83,7 +83,7 @@ TEST(a_preload_that_fails_leaves_nothing, .timeout_s = 60)
 	}
 }
 
-/* ---- puts that are mistakes ------------------------------------------------ */
+/* ---- wrong puts ------------------------------------------------------------ */
 
 static int put_again(struct rnl__pinned *p, void *buf)
 {
@@ -116,7 +116,7 @@ TEST(a_put_of_what_is_no_buffer_is_refused, .timeout_s = 60)
 	put(p, b);
 	ck_assert_int_eq(put_again(p, a), -EINVAL);
 	ck_assert_int_eq(put_again(p, b), -EINVAL);
-	/* And no buffer is given twice. */
+	/* No buffer is given twice. */
 	a = get(p, 1000);
 	b = get(p, 1000);
 	ck_assert_ptr_ne(a, b);
@@ -135,7 +135,7 @@ TEST(what_smaller_buffers_left_behind_is_no_buffer, .timeout_s = 60)
 
 	put_all(p, bufs, nr);
 	large = get(p, 1700 * KIB);
-	/* The headers of the old buffers lie in the large one now. */
+	/* The headers of the old buffers are inside the large one now. */
 	for (unsigned i = 0; i < nr; i++)
 		ck_assert_int_eq(rnl__pinned_put(p, bufs[i]), -EINVAL);
 	put(p, large);
@@ -161,13 +161,13 @@ TEST(an_overrun_is_noticed, .timeout_s = 60)
 		*end ^= 1;
 		ck_assert_int_eq(put_again(p, end + 64), -EINVAL);
 		*end = saved;
-		/* A wrong byte before the buffer is noticed, too. */
+		/* A wrong byte before the buffer is detected, too. */
 		saved = bufs[i][-1];
 		bufs[i][-1] ^= 1;
 		ck_assert_int_eq(put_again(p, bufs[i]), -EINVAL);
 		bufs[i][-1] = saved;
 	}
-	/* Nothing has changed. */
+	/* The failed puts changed nothing. */
 	for (unsigned i = 0; i < 20; i++)
 		put(p, bufs[i]);
 	destroy(p);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pinned buffers used by several threads: waits, whether an address is pinned, and searches.
+ * Pinned buffers used by several threads: waits, look-ups of addresses, and searches.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
 #include "pinned_device.h"
 
-/* ---- whether an address is pinned ------------------------------------------ */
+/* ---- look-ups of addresses ------------------------------------------------- */
 
 static const size_t offsets[] = OFFSETS;
 
@@ -32,7 +32,7 @@ TEST(what_holds_an_address_is_told_to_the_byte, .timeout_s = 60)
 				ck_assert(rnl__pinned_holds(p, mem, 1));
 				ck_assert(rnl__pinned_holds(p, mem + piece->bytes / 2, 1));
 				ck_assert(rnl__pinned_holds(p, mem + piece->bytes - 1, 1));
-				/* Unless another region is there. */
+				/* There may be another region. */
 				if (device.offset)
 					ck_assert(!rnl__pinned_holds(p, mem - 1, 1));
 			}
@@ -50,7 +50,7 @@ TEST(what_holds_an_address_is_told_to_the_byte, .timeout_s = 60)
 static struct {
 	struct rnl__pinned *p;
 	char *held;		/* in a region that stays */
-	char *between;		/* in no region, but near one that comes and goes */
+	char *between;		/* in no region, but near a region that is added and removed */
 	_Atomic bool over;
 	_Atomic uint64_t nr;
 } looked;
@@ -64,7 +64,7 @@ static int look_all_the_time(void *arg)
 	while (!looked.over) {
 		if (!rnl__pinned_holds(looked.p, looked.held, 1) ||
 		    rnl__pinned_holds(looked.p, looked.between, 1) ||
-		    /* Where a program's static data may be. */
+		    /* A program's static data may be here. */
 		    rnl__pinned_holds(looked.p, (void *)(uintptr_t)(2 * MIB), 1))
 			ret = -EPROTO;
 		looked.nr++;
@@ -82,7 +82,7 @@ TEST(what_holds_an_address_is_told_beside_regions_that_come_and_go, .timeout_s =
 	looked.p = pinned_of(40 * MIB, 0);
 	looked.held = get(looked.p, 300);
 	device.arena = map(ARENA);
-	/* That address is beyond a small region, and within a large one. */
+	/* That address is beyond a small region, and inside a large one. */
 	looked.between = device.arena + ARENA_SMALL + MIB;
 	for (unsigned i = 0; i < NR_LOOKING; i++)
 		call_start(&calls[i], look_all_the_time, NULL);
@@ -90,7 +90,7 @@ TEST(what_holds_an_address_is_told_beside_regions_that_come_and_go, .timeout_s =
 	halts_begin(NR_LOOKING + 1, seed);
 	for (unsigned i = 0; i < nr || looked.nr < 1000; i++) {
 		put(looked.p, get(looked.p, draw(&random, 2) ? 2 * MIB : 16 * MIB));
-		/* When the device has no more, all free memory is given back to it. */
+		/* When the device has no more memory, all free memory is given back to it. */
 		device.persistent = true;
 		device.fail_at = 1;
 		device.error = -ENOMEM;
@@ -134,7 +134,7 @@ TEST(a_wait_ends_when_somebody_puts, .timeout_s = 60)
 		struct wait waits[3];
 		struct call calls[3];
 		unsigned nr = get_all(p, 1000, bufs, COUNT(bufs));
-		/* All wait for one size. The last one needs all memory there is. */
+		/* All wait for one size.  The last size needs all memory. */
 		unsigned nr_calls = sizes[i] > MIB ? 1 : 3;
 
 		for (unsigned j = 0; j < nr_calls; j++) {
@@ -185,13 +185,13 @@ TEST(nobody_waits_for_what_never_fits, .timeout_s = 60)
 	device.error = -EIO;
 	put(p, buf);
 	destroy(p);
-	/* A device that has failed is not waited for. */
+	/* A get does not wait for a failed device. */
 	p = pinned_of(4 * MIB, 0);
 	ck_assert_int_eq(rnl__pinned_get_wait(p, MIB, &buf, RNL__NEVER), -EIO);
 	destroy(p);
 }
 
-/* ---- beside each other ----------------------------------------------------- */
+/* ---- concurrent use -------------------------------------------------------- */
 
 static struct {
 	struct rnl__pinned *p;
@@ -200,7 +200,7 @@ static struct {
 	unsigned nr_sizes;
 } passed;
 
-/* Gets and puts one buffer beside other threads, where there is memory for only one. */
+/* Gets and puts one buffer while other threads do the same; there is memory for only one. */
 static int pass(void *arg)
 {
 	uint64_t random = draws_of(1, (uintptr_t)arg);
@@ -210,7 +210,7 @@ static int pass(void *arg)
 		w.bytes = passed.sizes[draw(&random, passed.nr_sizes)];
 		if (get_waiting(&w))
 			return -ETIMEDOUT;
-		/* Plain: no other thread has the buffer. */
+		/* Plain accesses: no other thread has the buffer. */
 		*(unsigned *)w.buf = i;
 		if (!draw(&random, 8))
 			sched_yield();
@@ -241,7 +241,7 @@ TEST(nobody_waits_for_a_put_when_no_buffer_is_out, .timeout_s = 60)
 	struct rnl__pinned *p = pinned_of(20 * MIB, 0);
 	void *buf = p;
 
-	/* The bound would allow it, but the device has no memory. */
+	/* The limit would allow it, but the device has no memory. */
 	device.fail_at = device.nr_calls + 1;
 	device.persistent = true;
 	device.error = -ENOMEM;
@@ -258,7 +258,7 @@ TEST(no_put_is_missed_by_those_who_wait, .timeout_s = 60)
 	passed.nr_sizes = 1;
 	passed.sizes[0] = MIB;
 	pass_round(100000);
-	/* Each size takes the memory of the others. */
+	/* Each size takes the memory of the other sizes. */
 	passed.nr_sizes = 3;
 	passed.sizes[1] = 1200 * KIB;
 	passed.sizes[2] = 1600 * KIB;
@@ -270,7 +270,7 @@ static struct {
 	_Atomic bool over;
 } tried;
 
-/* A size that no thread can get, so all other sizes are searched. */
+/* Tries a size that is never available, so all other sizes are searched. */
 static int ask_for_too_much(void *arg)
 {
 	(void)arg;
@@ -288,7 +288,7 @@ TEST(who_comes_beside_a_look_at_all_finds_his_own, .timeout_s = 60)
 	unsigned nr;
 
 	tried.p = pinned_of(2 * MIB, 0);
-	/* One in sixteen buffers of each extent stays out; two of the free ones are used. */
+	/* One in sixteen buffers of each extent stays out. */
 	nr = get_all(tried.p, 1000, bufs, COUNT(bufs));
 	for (unsigned i = 0; i < nr; i++) {
 		if (i % 16)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a process of examples/http_server posts: others read the last text, whole, at any time. */
+/* The posts of a process of examples/http_server: other processes always read one whole text. */
 #include "examples/http_server/posted.c"
 
 #include "suite.h"
@@ -22,7 +22,7 @@ static struct posted *shared(void)
 	return posted;
 }
 
-/* Every text has one letter, and with every letter goes one length. */
+/* Each text consists of one letter, and each letter has its own length. */
 static size_t length_of(char letter)
 {
 	return (size_t)(letter - 'a' + 1) * (LONGEST / 26);
@@ -90,7 +90,7 @@ static pid_t begin_writer(struct posted *posted)
 	return pid;
 }
 
-/* A writer is killed wherever it is, and another takes its place. */
+/* A writer is killed at any place, and another one replaces it. */
 TEST(the_last_text_is_whole_though_writers_are_killed)
 {
 	struct posted *posted = shared();

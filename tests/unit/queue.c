@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker's queue: order, bound, closing, stealing, several putters and takers. */
+/* A worker's queue: order, limit, closing, stealing, several putters and takers. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,13 +21,13 @@ static void queue_in(bool places, uint64_t limit)
 	rnl__queue_serve(&q);
 }
 
-/* A serving worker's queue that holds @limit jobs. */
+/* Makes a serving worker's queue that holds @limit jobs. */
 static void queue_of(uint64_t limit)
 {
 	queue_in(false, limit);
 }
 
-/* Like a submit. */
+/* Puts a job like a submit does. */
 static int put(struct rnl_job *job, bool keyed)
 {
 	int ret = rnl__queue_reserve(&q, 1);
@@ -84,17 +84,17 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 	}
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &other, 0, 0));
 	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0, 0), &jobs[0]);
-	/* The next one is of the barrier's next round. */
+	/* The next job is of the barrier's next round. */
 	rnl__job_set_round(&jobs[1], 1);
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
 	rnl__job_set_round(&jobs[1], 0);
-	/* A keyed job keeps its place, whatever its barrier. */
+	/* A keyed job keeps its place, even if it is one of the barrier. */
 	jobs[3].barrier = &ours;
 	ck_assert_int_eq(put(&jobs[3], true), 1);
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
 	while (rnl__queue_holds(&q, 0))
 		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
-	/* An urgent job goes first. */
+	/* An urgent job is taken first. */
 	ck_assert_int_eq(put(&jobs[0], false), 1);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
 	jobs[4].flags = RNL__JOB_FIRST;
@@ -147,14 +147,14 @@ TEST(only_those_of_the_device_take_what_is_placed_there, .timeout_s = 60)
 		ck_assert_ptr_eq(rnl__queue_steal(&q, true), &jobs[0]);
 		ck_assert(!rnl__queue_holds_placed(&q));
 		ck_assert_uint_eq(rnl__queue_length(&q), 0);
-		/* Its owner is of the device. */
+		/* The queue's owner is on the device. */
 		put_flagged(&jobs[0], flags[i]);
 		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
 		ck_assert_uint_eq(rnl__queue_taken(&q), 2);
 	}
 }
 
-/* In a pool of one device the lanes are those that there were. */
+/* In a pool of one device there is no lane for placed jobs. */
 TEST(a_queue_without_places_takes_a_placed_job_for_an_open_one, .timeout_s = 60)
 {
 	queue_of(64);
@@ -178,7 +178,7 @@ static struct rnl_job *take_next_urgent(void)
 	return rnl__queue_take_urgent(&q, true);
 }
 
-/* Of 40 jobs, half of them placed, the first 20 that are taken are half placed, too. */
+/* Of 40 jobs, half are placed; of the first 20 taken jobs, half are placed, too. */
 static void neither_starves(struct rnl_job *(*take)(void), uint32_t flags)
 {
 	unsigned placed = 0;
@@ -340,7 +340,7 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert(!rnl__queue_lane_done(&q, 0));
 		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
-		/* A job that was taken is not done. */
+		/* A taken job is not done. */
 		ck_assert(!rnl__queue_lane_done(&q, 0));
 		rnl__queue_keyed_done(&q, 0);
 	}
@@ -351,7 +351,7 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 	ck_assert_uint_eq(rnl__queue_length(&q), 1);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 1), &jobs[3]);
 	rnl__queue_keyed_done(&q, 1);
-	/* The lane is used again. A thief that is two generations late takes nothing. */
+	/* The lane is used again.  A thief that is two generations behind takes nothing. */
 	rnl__queue_open_lane(&q, 2);
 	ck_assert_int_eq(put_keyed(&jobs[5], 2), 0);
 	rnl__queue_shut_lane(&q, 1);
@@ -363,7 +363,7 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 
 /* ---- scans --------------------------------------------------------------- */
 
-#define MANY 1000		/* more than a scan looks at in one piece */
+#define MANY 1000		/* more jobs than a scan visits in one piece */
 
 static struct rnl_job many[MANY];
 
@@ -374,14 +374,14 @@ static bool pick_none(struct rnl__scan *scan, const struct rnl_job *job)
 	return false;
 }
 
-/* Picks jobs with a number in `key`. */
+/* Picks jobs with a nonzero `key`. */
 static bool pick_marked(struct rnl__scan *scan, const struct rnl_job *job)
 {
 	(void)scan;
 	return job->key;
 }
 
-/* The jobs that a scan takes off. */
+/* Scans the whole queue.  Returns the jobs that the scan took off. */
 static struct rnl_job *scan_all(rnl__pick *pick)
 {
 	struct rnl__scan scan = { .queue = &q, .pick = pick };
@@ -394,7 +394,7 @@ static struct rnl_job *scan_all(rnl__pick *pick)
 
 TEST(a_scan_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 60)
 {
-	/* Bits of the jobs that are picked, of five. */
+	/* Each subset of five jobs is picked: one bit for each. */
 	for (unsigned picks = 0; picks < 32; picks++) {
 		struct rnl_job *picked;
 
@@ -451,9 +451,9 @@ TEST(a_scan_goes_on_where_it_was_while_jobs_are_taken, .timeout_s = 60)
 		many[i].key = i % 10 == 9;
 		ck_assert_int_eq(put(&many[i], false), 1);
 	}
-	/* First fewer jobs are taken than the scan has seen, then more; who took a job may reuse it. */
+	/* Takes fewer jobs than the scan has seen, then more.  A taker may reuse a job's memory. */
 	while (rnl__scan_on(&scan)) {
-		/* The scan comes through lanes that are empty before. */
+		/* The scan passes lanes that are already empty. */
 		for (unsigned i = 0; scan.nr && i < (taken ? 400 : 200); i++) {
 			struct rnl_job *job = rnl__queue_take(&q, 0);
 
@@ -509,7 +509,7 @@ TEST(the_earliest_time_is_kept, .timeout_s = 60)
 struct item {
 	struct rnl_job job;
 	unsigned putter, number;
-	unsigned taken;		/* plain: ThreadSanitizer sees two takers */
+	unsigned taken;		/* plain: ThreadSanitizer detects two takers */
 };
 
 static struct item *items[NR_PUTTERS];
@@ -532,7 +532,7 @@ static void *putter_main(void *arg)
 		if (ret != 1)
 			break;
 		item->job.flags = i % 4 == 0 ? RNL__JOB_KEYED : 0;
-		item->job.key = i % 8 > 5;	/* a scan takes it out, if it comes first */
+		item->job.key = i % 8 > 5;	/* a scan takes it out, or a taker before */
 		rnl__queue_put(&q, &item->job);
 		atomic_fetch_add(&nr_put, 1);
 	}
@@ -544,7 +544,7 @@ static void *taker_main(void *arg)
 	bool owner = !arg;
 	unsigned last[NR_PUTTERS] = { 0 };
 
-	/* Closed and counted: all accepted jobs must come. */
+	/* Closed and counted: all accepted jobs must arrive. */
 	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
 		struct rnl_job *job = owner ? rnl__queue_take(&q, 0) : rnl__queue_steal(&q, false);
 		struct item *item;
@@ -556,7 +556,7 @@ static void *taker_main(void *arg)
 		item = rnl_container_of(job, struct item, job);
 		item->taken++;
 		if (item->number % 4 == 0) {
-			/* Keyed jobs come to the owner, in order. */
+			/* Keyed jobs are taken by the owner, in order. */
 			ck_assert(owner);
 			ck_assert(item->number == 0 || item->number > last[item->putter]);
 			last[item->putter] = item->number;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The counts of a barrier: what it has not been told is bounded, and it refuses what it cannot count. */
+/* The counts of a barrier: unreported jobs are limited, and jobs beyond the range are refused. */
 #include <runnel/map.h>
 
 #include "pool.h"
@@ -19,7 +19,7 @@ static uint32_t nr_undone(const struct rnl_barrier *barrier)
 	return (uint32_t)rnl__peek(rnl__atomic((uint64_t *)&barrier->open)) / 2;
 }
 
-/* The next job of the barrier is on the queue before this one ends. */
+/* Submits the next job of the barrier before this job ends. */
 static int chain_fn(struct rnl_job *job)
 {
 	uint32_t undone = nr_undone(&chain.barrier);
@@ -61,7 +61,7 @@ TEST(a_barrier_refuses_what_it_cannot_count)
 			       .in_bytes = 1, .in = in };
 
 	hold_barrier(pool, &barrier, &gate, &before);
-	/* As if so many more were submitted. */
+	/* As if that many more jobs were submitted. */
 	atomic_fetch_add(rnl__atomic(&barrier.open), (many << 32) + many * 2);
 	job_in(&barrier, &job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EAGAIN);
@@ -79,7 +79,7 @@ TEST(a_barrier_refuses_what_it_cannot_count)
 TEST(a_submit_waits_until_its_barrier_can_count_it)
 {
 	const uint64_t many = (UINT64_C(1) << 24) - 1;
-	/* Short queues: the wait begins with no nap. */
+	/* Short queues: the wait does not begin with a nap. */
 	struct rnl_pool *pool = pool_of(2, .max_queued = 64);
 	struct gate gate = GATE_INIT;
 	struct submitting submitting;
@@ -94,7 +94,7 @@ TEST(a_submit_waits_until_its_barrier_can_count_it)
 	job_in(&barrier, &before, gated_fn, &gate);
 	must(submit_by_key(pool, &before, keys[0]));
 	gate_await(&gate, 1);
-	/* As if so many more were submitted, and are held elsewhere. */
+	/* As if that many more jobs were submitted, and held elsewhere. */
 	atomic_fetch_add(rnl__atomic(&barrier.open), (many << 32) + many * 2);
 	job_in(&barrier, &job, noop_fn, NULL);
 	submitting = (struct submitting){ pool, &job, RNL_FOREVER, keys[1], true };

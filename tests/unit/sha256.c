@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What examples/batch_sha256 hashes with: the arithmetic that its host function and its CUDA
- * kernel share, compared with the standard's own algorithm.
+ * Hashing in examples/batch_sha256: the arithmetic that its host function and its CUDA kernel
+ * share, compared with the standard's own algorithm.
  */
 #include <runnel/batch.h>
 #include <runnel/kernel.h>
@@ -13,7 +13,7 @@
 
 #define LONGEST 1000
 
-/* A request, with space for its bytes behind it. */
+/* A request, followed by space for its bytes. */
 struct request {
 	struct sha256_part part;
 	unsigned char bytes[LONGEST + SHA256_BLOCK];
@@ -52,7 +52,7 @@ static void plain_block(uint32_t hash[8], const unsigned char m[64])
 		hash[i] += v[i];
 }
 
-/* @before: bytes that @hash already contains. */
+/* @before: number of bytes that @hash already contains. */
 static void plain_hash(uint32_t hash[8], const unsigned char *m, size_t bytes, uint64_t before)
 {
 	unsigned char padded[LONGEST + 2 * 64] = { 0 };
@@ -67,9 +67,9 @@ static void plain_hash(uint32_t hash[8], const unsigned char *m, size_t bytes, u
 		plain_block(hash, padded + at);
 }
 
-/* ---- ours -------------------------------------------------------------------- */
+/* ---- the example's hash ------------------------------------------------------ */
 
-/* The bytes behind the last one do not matter: they are all ones. */
+/* The bytes after the last one do not matter: all their bits are set. */
 static struct sha256_state hash(struct request *r, struct sha256_state state,
 				const unsigned char *m, size_t bytes, uint64_t before, int last)
 {
@@ -88,7 +88,7 @@ static void make_message(unsigned char m[LONGEST], uint64_t *draws)
 		m[i] = (unsigned char)draw(draws, 256);
 }
 
-/* Check records every assertion, which takes longer than hashing. */
+/* Like ck_assert(); Check records every assertion, which takes longer than hashing. */
 static void assert_same(const struct sha256_state *got, const uint32_t want[8], size_t bytes)
 {
 	if (memcmp(got->word, want, sizeof(got->word)))
@@ -214,7 +214,7 @@ TEST(a_grid_hashes_each_of_its_parts)
 	}
 	ck_assert_uint_eq(got[NR].word[0], 0);
 
-	/* Without spans there is one part, at the start. */
+	/* Without spans, there is one part, at the start. */
 	args = (struct sha256_args){ (const unsigned char *)&requests[37], got, NULL, 1, 0 };
 	sha256_grid(grid, block, &args);
 	want = begin;

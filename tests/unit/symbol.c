@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The name of a function: from the linker, from the file's own table, and from files that
- * were damaged after they were loaded, which must do no harm.
+ * The name of a function: from the linker, from the file's own table, and from files that were
+ * damaged after loading, which must be harmless.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,17 +15,17 @@
 #include "sys/symbol.h"
 
 #define LIBRARY "./librunnel.so"
-#define HIDDEN "rnl__devices_open"	/* a function that it does not export */
+#define HIDDEN "rnl__devices_open"	/* a function that the library does not export */
 
 static char path[64], text[128];
 
-/* A copy of the library: the file's bytes, and where it was loaded. */
+/* A copy of the library: the file's bytes, and its addresses after loading. */
 static struct {
 	unsigned char *bytes;
 	size_t size;
 	void *handle;
 	ElfW(Shdr) *sections, *symtab, *strings;
-	ElfW(Sym) *symbol;		/* of HIDDEN */
+	ElfW(Sym) *symbol;		/* symbol of HIDDEN */
 	const char *fn;			/* the address of HIDDEN */
 	char place[64];			/* HIDDEN's text when its name is unknown */
 } copy;
@@ -34,7 +34,7 @@ static void write_copy(size_t size)
 {
 	int fd;
 
-	/* A new file, as the old one is mapped. */
+	/* A new file, because the old one is mapped. */
 	unlink(path);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0700);
 	ck_assert_int_ge(fd, 0);
@@ -156,7 +156,7 @@ enum damage {
 	NAME_BEYOND, NAME_OPEN, NR_DAMAGES
 };
 
-/* Damages the copy; the size of the file afterwards. */
+/* Damages the copy.  Returns the size of the damaged file. */
 static size_t damage(enum damage how)
 {
 	ElfW(Ehdr) *header = (void *)copy.bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tallies: the bound, the close, and no count is lost between threads. */
+/* Tallies: the limit, the close, and no lost count between threads. */
 #include <pthread.h>
 
 #include "gate.h"

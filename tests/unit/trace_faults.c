@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A trace meets a full disk at its n-th write, for n = 1, 2, ..., until no write fails. */
+/* A trace finds a full disk at its n-th write, for n = 1, 2, ..., until no write fails. */
 #include <sys/types.h>
 
 #include <runnel/trace.h>
@@ -9,9 +9,9 @@
 
 #define FAULTS_MOST 2000
 
-/* The errno of the next pwrite() to the file; Check uses other calls. */
+/* errno of the next pwrite() to the file; Check uses other calls. */
 static _Atomic int write_error;
-static _Atomic long writes_left;	/* until a write fails */
+static _Atomic long writes_left;	/* number of writes before one fails */
 
 ssize_t __real_pwrite(int fd, const void *buf, size_t bytes, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at);
@@ -21,7 +21,7 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at)
 {
 	long left = write_error ? atomic_fetch_sub(&writes_left, 1) : 2;
 
-	/* The file's end has space; and signals do not come for ever. */
+	/* The file's end has space, and signals do not arrive forever. */
 	if (left > 1 || bytes < 4 || (write_error == EINTR && left < -3))
 		return __real_pwrite(fd, buf, bytes, at);
 	if (left == 1)
@@ -41,7 +41,7 @@ static char *read_file(void)
 	return text;
 }
 
-/* No assertions: they would be counted. */
+/* Without assertions, because Check's writes would count. */
 static int run_jobs(struct rnl_pool *pool, unsigned nr)
 {
 	struct rnl_job job;
@@ -55,7 +55,7 @@ static int run_jobs(struct rnl_pool *pool, unsigned nr)
 	return bad;
 }
 
-/* The n-th write meets a full disk. */
+/* The n-th write finds a full disk. */
 TEST(test_a_full_disk_ends_the_trace_and_leaves_it_whole,
      .timeout_s = 60, .setup = set_path, .teardown = remove_file)
 {
@@ -73,7 +73,7 @@ TEST(test_a_full_disk_ends_the_trace_and_leaves_it_whole,
 		bad = run_jobs(pool, 50);
 		stopped = started ? started : rnl_trace_stop(pool);
 		write_error = 0;
-		/* The second write belongs to the start. */
+		/* The second write is part of the start. */
 		ck_assert_int_eq(started, nth == 2 ? -error : 0);
 		ck_assert_int_eq(bad, 0);
 		ck_assert_int_eq(stopped, writes_left <= 0 ? -error : 0);

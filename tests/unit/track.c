@@ -78,7 +78,7 @@ static void found(unsigned from, unsigned nr)
 		rnl__track_found(&track, NULL, i);
 }
 
-/* The reader takes @nr entries, which must be the next in order. */
+/* Takes @nr entries as the reader does; they must be the next in order. */
 static void take(unsigned from, uint64_t nr)
 {
 	uint64_t row;
@@ -98,7 +98,7 @@ TEST(a_ring_keeps_its_order_and_counts_what_it_drops)
 	take(0, 0);
 	found(0, 5);
 	take(0, 5);
-	/* Eight entries fit, and go around the ring's end. */
+	/* Eight entries fit, and wrap around the ring's end. */
 	found(5, 10);
 	ck_assert_uint_eq(track.dropped, 2);
 	ck_assert_uint_eq(dropped_ever, 2);
@@ -113,7 +113,7 @@ TEST(a_ring_keeps_its_order_and_counts_what_it_drops)
 
 /* ---- events -------------------------------------------------------------- */
 
-/* Job @number, with @nr_ops copies; the one before may be under way. */
+/* Runs job @number, with @nr_ops copies; the previous job may be in flight. */
 static void run(uint64_t number, unsigned nr_ops)
 {
 	struct rnl_job job = { .fn = some_fn };
@@ -140,7 +140,7 @@ static uint64_t count(enum rnl__track_kind kind, bool timed)
 	return nr_such;
 }
 
-/* At most 500 events are made. */
+/* At most 500 events are created. */
 TEST(jobs_for_which_no_event_is_left_are_noted_without_times)
 {
 	enum { NR = 1000 };
@@ -152,7 +152,7 @@ TEST(jobs_for_which_no_event_is_left_are_noted_without_times)
 	ck_assert_uint_lt(nr_jobs, NR);
 	for (uint64_t number = 1; number <= NR; number++)
 		run(number, 0);
-	/* The first job has a begin event of its own, the others use the end before. */
+	/* The first job has its own begin event; each other job uses the previous end. */
 	ck_assert_uint_eq(track.nr_free, 0);
 	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
 	for (uint64_t number = 1; number <= NR; number++)
@@ -172,7 +172,7 @@ TEST(operations_leave_the_events_that_jobs_need)
 
 	begin(NR_RECORDS, NR, RNL_TRACE_EVERY);
 	nr_free = track.nr_free;
-	/* All twelve have spans, the copies behind them have none. */
+	/* The first twelve copies have spans, the later copies have none. */
 	run(1, RNL__TRACK_OPS + 3);
 	ck_assert_uint_eq(nr_free - track.nr_free, RNL__TRACK_OPS + 2);
 	for (uint64_t number = 2; number <= NR; number++)
@@ -235,7 +235,7 @@ TEST(what_is_in_flight_at_the_end_is_cut_and_what_was_before_is_not_known)
 	run(2, 1);
 	rnl__track_stop(&track, &before);
 	ck_assert_uint_eq(count(RNL__TRACK_CUT, false), 1);
-	/* A second end counts for no job. */
+	/* A second end is ignored. */
 	rnl__track_done(&track, 2, true);
 	ck_assert_uint_eq(count(RNL__TRACK_DONE, false), 0);
 	end();
@@ -287,7 +287,7 @@ TEST(a_busy_workers_clock_is_moved_on_after_a_second)
 		rnl__track_done(&track, number, true);
 		if (track.exact)
 			continue;
-		/* The first job's end sets the base; a later one if a busy machine took that long. */
+		/* The first job's end sets the base; on a busy machine a later end may, too. */
 		if (number == 1)
 			ck_assert_ptr_ne(track.base, base);
 		else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Units that call CUDA are asked and found while they are registered, beside adds and removals. */
+/* Registered units that call CUDA are asked and found, while others are added and removed. */
 #define _GNU_SOURCE		/* MAP_ANONYMOUS */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static const char text[64];
 
 static int waits_at_the_gate(void)
 {
-	/* A thread's first call is made outside of its sequence. */
+	/* A thread's first call is not part of its sequence. */
 	if (atomic_fetch_add(&nr_calls, 1) >= 2)
 		gate_wait(&gate);
 	return 0;
@@ -71,7 +71,7 @@ TEST(a_removal_waits_for_a_thread_that_asks)
 	ck_assert_int_eq(pthread_create(&asks, NULL, ask_twice, NULL), 0);
 	gate_await(&gate, 1);
 	ck_assert_int_eq(pthread_create(&removes, NULL, remove_unit, &unit), 0);
-	nanosleep(&moment, NULL);	/* what must not happen has time to */
+	nanosleep(&moment, NULL);	/* time for the wrong event to happen */
 	ck_assert(!removed);
 	gate_open(&gate);
 	pthread_join(removes, NULL);
@@ -93,7 +93,7 @@ TEST(each_runtime_is_asked_once_though_units_come_and_go)
 	nr_calls = 0;
 	ck_assert_int_eq(rnl__units_error(), 0);
 	ck_assert_uint_eq(nr_calls, 1);
-	/* Another unit of the runtime takes the place of the one that was asked. */
+	/* Another unit of the runtime replaces the unit that was asked. */
 	rnl__cuda_unit_remove(&units[0]);
 	ck_assert_int_eq(rnl__units_error(), 0);
 	nr_calls = 0;
@@ -140,7 +140,7 @@ TEST(a_thread_that_has_not_joined_asks_nobody)
 	rnl__cuda_unit_remove(&unit);
 }
 
-/* As a compiler at run time makes one: there is no module to hold while it is asked. */
+/* Like code from a run-time compiler: there is no module to hold during the call. */
 TEST(a_runtime_whose_function_is_in_no_file_is_asked)
 {
 #ifdef __x86_64__
@@ -179,7 +179,7 @@ TEST(a_function_is_found_by_its_units_text)
 			  RNL__UNIT_KNOWN | RNL__CUDA_UNIT_NAMES_STREAM);
 	ck_assert_uint_eq(rnl__units_find(text + 32), 0);
 	ck_assert_uint_eq(rnl__units_find((const void *)(uintptr_t)error_7), 0);
-	/* A unit whose text is not known takes the functions of its module. */
+	/* A unit with unknown text covers all functions of its module. */
 	must(rnl__cuda_unit_add(&unknown));
 	ck_assert_uint_eq(rnl__units_find((const void *)(uintptr_t)error_7),
 			  RNL__UNIT_KNOWN | RNL__UNIT_MODULE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The line of submits that wait: who is woken, and what others leave to those in it. */
+/* The wait queue of submits: the order of wakes, and what a submit leaves to the others. */
 #include "suite.h"
 
 #include "pool/waitq.h"
@@ -10,7 +10,7 @@ enum { NR = 5, MAX = 4, PLACE = RNL__LACKS_PLACE, CHAIN = RNL__LACKS_CHAIN, OTHE
 static struct rnl_pool pool;
 static struct rnl__waiter in_line[NR];
 
-/* Waiters that have tried, and found that they lack this. */
+/* Enters waiters that have tried, and found that they need @lacks. */
 static void line_of(const unsigned lacks[NR])
 {
 	pool.max_queued = MAX;
@@ -23,7 +23,7 @@ static void line_of(const unsigned lacks[NR])
 	}
 }
 
-/* Who was woken since the last call, a bit each. */
+/* Returns the waiters that were woken since the last call, one bit each. */
 static unsigned woken(void)
 {
 	unsigned bits = 0;
@@ -63,12 +63,12 @@ TEST(a_chain_is_woken_once_there_are_places_for_all_of_it)
 	line_of((const unsigned[]){ CHAIN, CHAIN, PLACE, CHAIN, PLACE });
 	in_line[0].nr_behind = 3;
 	must(rnl__tally_enter(&pool.outside[RNL__CHAINED], 2));
-	ck_assert_uint_eq(woken_by_space(), 4);		/* no chain passes the first one */
+	ck_assert_uint_eq(woken_by_space(), 4);		/* no chain overtakes the first waiter */
 	rnl__tally_leave(&pool.outside[RNL__CHAINED]);
 	ck_assert_uint_eq(woken_by_space(), 1 | 4);
 	must(rnl__tally_enter(&pool.outside[RNL__CHAINED], 3));
 	ck_assert_uint_eq(woken_by_space(), 4);
-	/* It learns of a close. */
+	/* The waiter is woken by a close. */
 	rnl__tally_close(&pool.outside[RNL__DEFERRED]);
 	ck_assert_uint_eq(woken_by_space(), 1 | 4);
 }
@@ -94,10 +94,10 @@ TEST(a_thread_that_lacks_something_else_now_lets_the_next_one_try)
 	line_of((const unsigned[]){ CHAIN, CHAIN, CHAIN, PLACE, CHAIN });
 	in_line[0].found = PLACE;
 	rnl__waitq_stay(&pool, &in_line[0]);
-	/* It has just tried, and a place is not what was made. */
+	/* The first waiter has just tried, and no place became free. */
 	ck_assert_uint_eq(woken() & ~1u, 2);
 	ck_assert_uint_eq(woken_by_space(), 1 | 2);
-	/* The last one goes first: the end of the line is right, too. */
+	/* The last waiter goes first: the queue's end stays correct, too. */
 	rnl__waitq_leave(&pool, &in_line[4]);
 	rnl__waitq_enter(&pool.waitq, &in_line[4]);
 	rnl__waitq_look(&pool.waitq, &in_line[4]);

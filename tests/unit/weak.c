@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine that keeps no order (sim/memory.c): small programs with each kind of error that
- * it must find, and the same programs without the error. If it were blind, unit/orders could
- * not fail.
+ * The machine that keeps no order (sim/memory.c): small programs with each kind of error that it
+ * must find, and the same programs without the error.  Without this check, unit/orders might be
+ * unable to fail.
  */
 #include "seed.h"
 #include "suite.h"
@@ -21,7 +21,7 @@ static struct {
 	uint32_t saw[2];
 } all;
 
-/* The expected message, or part of it; NULL: no error. */
+/* The expected message, or a part of it; NULL: no error. */
 struct program {
 	const char *finds;
 	struct weak is;
@@ -67,7 +67,7 @@ static void receive_relaxed(void)
 		right(all.plain == 1);
 }
 
-/* The same with an atomic word, of which an old value can be seen. */
+/* Like send(), with an atomic word, whose old value may be seen. */
 static void send_word(void)
 {
 	set(&all.other, 1, memory_order_relaxed);
@@ -101,7 +101,7 @@ static void receive_word_fenced(void)
 	right(get(&all.other, memory_order_relaxed) == 1);
 }
 
-/* Through a third thread. */
+/* Passes the message on, as a third thread. */
 static void hand_on(void)
 {
 	if (get(&all.flag, memory_order_acquire))
@@ -170,7 +170,7 @@ static void two_were_added(void)
 	right(get(&all.flag, memory_order_relaxed) == 2);
 }
 
-/* A value that was seen stays seen. */
+/* After a value was seen, no older value may be seen. */
 static void look_twice(void)
 {
 	uint32_t seen = get(&all.flag, memory_order_relaxed);
