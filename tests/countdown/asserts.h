@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Assertions of the common headers, for a try. Check's own would report to another
- * process's test, and would count as memory.
+ * Assertions of the common headers, for a try.  Check's own assertions would report to the test of
+ * another process, and would count as memory.
  */
 #ifndef COUNTDOWN_ASSERTS_H
 #define COUNTDOWN_ASSERTS_H

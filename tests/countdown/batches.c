@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Batchers, and requests that go through one. */
+/* Batchers, and requests of a batcher. */
 #include <runnel/batch.h>
 #include <runnel/stats.h>
 
@@ -27,7 +27,7 @@ static int create_with(struct rnl_pool *pool, uint32_t flags)
 	kind.attr.arg = &kind;
 	kind.attr.slab_bytes = NR / 2 * BYTES;
 	kind.attr.max_batch = NR / 2;
-	/* A part for each device. */
+	/* Each device has its part. */
 	kind.attr.nr_slabs = nr_devices_of(pool) > 1 ? 2 : 1;
 	kind.attr.max_slabs = 2 * kind.attr.nr_slabs;
 	kind.attr.max_in_flight = 2;
@@ -98,7 +98,7 @@ static int reserve_twice(struct rnl_pool *pool, struct rnl_request *r)
 	return rnl_batcher_reserve(batcher, r, BYTES, 0);
 }
 
-/* A worker may get no CPU for a while. */
+/* Waits longer than a worker may be without a CPU. */
 static int reserve_patiently(struct rnl_request *r)
 {
 	const double until = seconds_now() + PATIENCE_S;
@@ -110,7 +110,7 @@ static int reserve_patiently(struct rnl_request *r)
 	return ret;
 }
 
-/* Half of the requests fill a slab, so the others need a second one; if that fails, it is late. */
+/* Half of the requests fill a slab; the rest needs a second slab, whose failure is noticed late. */
 static int send_some(struct rnl_pool *pool, bool waits)
 {
 	for (; nr_committed < NR; nr_committed++) {
@@ -130,7 +130,7 @@ static int send_some(struct rnl_pool *pool, bool waits)
 	return 0;
 }
 
-/* Checks the ends of the committed requests. */
+/* Checks the results of the committed requests. */
 static void receive_some(void)
 {
 	for (unsigned i = 0; i < nr_committed; i++) {
@@ -162,7 +162,7 @@ static int wait_and_receive(struct rnl_pool **pool)
 	return ret;
 }
 
-/* Each committed request has ended once, so there is space for all. */
+/* Each committed request has ended once, so there is space for all requests. */
 static void after_requests(struct rnl_pool *pool, int ret)
 {
 	(void)ret;
@@ -191,7 +191,7 @@ static int reserve_and_cancel(struct rnl_pool **pool)
 	return ret ? ret : rnl_batcher_read_stats(batcher, &stats);
 }
 
-/* Some requests are under way. */
+/* Some requests are in flight. */
 static int destroy(struct rnl_pool **pool)
 {
 	(void)send_some(*pool, false);

@@ -3,12 +3,12 @@
  * The calls of the C library that runnel makes and that may fail.
  *
  * DESIGN
- *	The program wraps them (-Wl,--wrap=...). So the archive's calls come here; those of
- *	the double, a shared object, do not. Check is linked statically and wrapped as well;
- *	it does nothing while calls fail.
- *	Left out: what cannot fail on Linux (pthread_mutex_init(), ...); read() and write() of
- *	an eventfd, whose failures have a meaning; pthread_key_create() and
- *	pthread_setspecific(), which a sanitizer calls before anything is counted.
+ *	The program wraps these calls (-Wl,--wrap=...).  So the archive's calls arrive here; the
+ *	calls of the double, a shared object, do not.  Check is linked statically and wrapped as
+ *	well; it does nothing while calls fail.
+ *	Not wrapped: calls that cannot fail on Linux (pthread_mutex_init(), ...); read() and write()
+ *	of an eventfd, whose failures have a meaning; pthread_key_create() and
+ *	pthread_setspecific(), which a sanitizer calls before the counts begin.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -40,7 +40,7 @@ const struct call_names call_names[NR_CALL_KINDS] = {
 };
 
 static _Atomic int failing = NR_CALL_KINDS;
-static _Atomic long left;		/* until a call fails */
+static _Atomic long left;		/* number of calls until one fails */
 static _Atomic bool all_after;
 static _Atomic long nr_failed, memory, mappings, threads, detached;
 
@@ -120,7 +120,7 @@ WRAPPED(void *, tsearch, const void *key, void **root,
 	return fails(CALL_MEMORY) ? NULL : __real_tsearch(key, root, compare);
 }
 
-/* free() frees the text that it makes. */
+/* The text that it makes is freed with free(). */
 WRAPPED(FILE *, open_memstream, char **text, size_t *bytes)
 {
 	FILE *file = fails(CALL_MEMORY) ? NULL : __real_open_memstream(text, bytes);
@@ -153,7 +153,7 @@ WRAPPED(int, pthread_join, pthread_t thread, void **result)
 	return ret;
 }
 
-/* Workers of a failed device are detached: they may never end. */
+/* Workers of a failed device are detached, because they may never end. */
 WRAPPED(int, pthread_detach, pthread_t thread)
 {
 	int ret = __real_pthread_detach(thread);
@@ -238,7 +238,7 @@ WRAPPED(ssize_t, pwrite, int fd, const void *buf, size_t bytes, off_t at)
 	return fails(CALL_DISK) ? -1 : __real_pwrite(fd, buf, bytes, at);
 }
 
-/* ---- what there is --------------------------------------------------------------- */
+/* ---- living objects -------------------------------------------------------------- */
 
 #define DESCRIPTORS_MOST 64	/* a process with few descriptors gets the lowest */
 

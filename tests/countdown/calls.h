@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that fail, and what they leave; calls.c has the design. */
+/* Calls that fail, and the objects that they leave; calls.c has the design. */
 #ifndef COUNTDOWN_CALLS_H
 #define COUNTDOWN_CALLS_H
 
@@ -16,18 +16,18 @@ enum call_kind {
 
 extern const struct call_names {
 	const char *name;
-	int error;		/* of the failing call */
+	int error;		/* errno of the failing call */
 } call_names[NR_CALL_KINDS];
 
-/* From here on the @nth call of the kind fails, and all later ones if @all. */
+/* From now on, fails the @nth call of the kind, and all later ones if @all. */
 void calls_fail(enum call_kind kind, long nth, bool all);
-/* No call fails any more; the number of failed calls. */
+/* Ends the failures.  Returns the number of failed calls. */
 long calls_stop(void);
 
-/* What exists now and may be left by the process. */
+/* The existing objects that the process may leave. */
 struct living {
 	long memory, mappings, descriptors;
-	long threads;		/* started, and neither joined nor detached */
+	long threads;		/* started, but not joined or detached */
 	long detached;
 	unsigned streams, events, pools, graphs;	/* objects of CUDA */
 	unsigned long long device_bytes, pinned_bytes;

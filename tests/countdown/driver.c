@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Goes through the calls of one operation; countdown.h has the design. */
+/* Tries all calls of one operation; countdown.h has the design. */
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -22,20 +22,20 @@
 
 #define NTH_MOST 2000
 #define FUNCTIONS_MOST 100
-#define EVERY_CALL_S 240		/* a busy machine tries fewer calls from then on */
+#define EVERY_CALL_S 240		/* after this time a busy machine tries fewer calls */
 
 /* cudaError_t of a failing call, and of a failing device */
 enum { OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700 };
 
-/* what fails; CANCEL: nothing, but the thread has a cancel pending */
+/* the fault; CANCEL: no call fails, but the thread has a cancel pending */
 struct fault {
 	enum { NO_FAULT, CANCEL, LIBC, LIBC_AND_AFTER, CUDA, CUDA_STICKY } how;
-	enum call_kind kind;		/* LIBC... */
-	unsigned function;		/* CUDA...: the double's number */
+	enum call_kind kind;		/* for LIBC... */
+	unsigned function;		/* for CUDA...: the double's number */
 	long nth;
 };
 
-/* What a try reports, in memory shared with the process that waits for it. */
+/* A try's report, in memory shared with the process that waits for it. */
 struct notified {
 	long nr_failed;
 	uint64_t calls[FUNCTIONS_MOST];
@@ -190,7 +190,7 @@ static struct rnl_pool *pool_for(const struct operation *operation)
 	return pool;
 }
 
-/* Makes what a process keeps, this thread's stream on the double included. */
+/* Makes the objects that a process keeps; on the double also this thread's stream. */
 static void warm_up(bool several)
 {
 	struct rnl_pool *pool = pool_for(&(struct operation){ .name = "", .several = several });
@@ -204,7 +204,7 @@ static void warm_up(bool several)
 	rnl_pool_destroy(pool);
 }
 
-/* The thread ends in a call that is a cancellation point. */
+/* Called if the thread ends in a call that is a cancellation point. */
 static void was_cancelled(void *unused)
 {
 	(void)unused;
@@ -266,7 +266,7 @@ static void try_once(const struct operation *operation)
 		expect_msg(!fake_misuses(), "misused CUDA: %s", fake_last_misuse());
 }
 
-/* ---- all of them ----------------------------------------------------------------------- */
+/* ---- all tries ------------------------------------------------------------------------- */
 
 static void describe(const struct fault *f, char *text, size_t bytes)
 {
@@ -310,7 +310,7 @@ static void attempt(const struct operation *operation, const struct fault *f)
 	ck_abort_msg("%s, when %s: %s", operation->name, what, notified->said);
 }
 
-/* Whether a try takes long: with a sanitizer, or on a machine that has much other work. */
+/* Returns true if tries take long: with a sanitizer, or on a machine with much other work. */
 static bool takes_long(struct counts *counts)
 {
 	counts->in_steps = counts->in_steps || SANITIZED ||
@@ -318,7 +318,7 @@ static bool takes_long(struct counts *counts)
 	return counts->in_steps;
 }
 
-/* The number of calls that failed. Where a try takes long, later calls are tried in steps. */
+/* Returns the number of failed calls.  If a try takes long, later calls are tried in steps. */
 static unsigned try_each(const struct operation *operation, struct fault f, struct counts *counts)
 {
 	unsigned nr = 0;

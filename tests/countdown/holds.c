@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holds: jobs that are done when the program says so.
+ * Holds: jobs that are done when the program releases them.
  *
  * DESIGN
- *	The slots of holds are the process's: a row of them is made when none is free, and is
- *	never freed. Each process has its first row before calls fail; one operation takes more
- *	holds than that has slots, so the process keeps a second row: the slots, and their nodes.
+ *	The slots of holds belong to the process.  A row of slots is made when no slot is free, and
+ *	is never freed.  Each process has its first row before calls fail.  One operation takes more
+ *	holds than a row has slots, so the process keeps a second row: its slots and its nodes.
  */
 #include <sched.h>
 
@@ -18,7 +18,7 @@
 
 static struct rnl_hold holds[MANY];
 static unsigned wanted;
-static _Atomic unsigned nr_held;	/* by the function, once it is `called` */
+static _Atomic unsigned nr_held;	/* by the function; valid when `called` is set */
 static _Atomic bool called;
 
 static int hold_fn(struct rnl_job *job)
@@ -39,7 +39,7 @@ static int hold_fn(struct rnl_job *job)
 	return ret;
 }
 
-/* Releases what the function took: each counts once. The slot of one may be another's by then. */
+/* Releases the function's holds; each counts once.  A slot may already have another hold. */
 static void release(struct rnl_job *job)
 {
 	int ret;
@@ -96,7 +96,7 @@ void hold_once(struct rnl_pool *pool)
 	expect(!rnl_job_wait(&job, RNL_FOREVER) && !job.result);
 }
 
-/* Of a hold that is over, in a process with a pool or without. */
+/* Releases a hold that is over, in a process with or without a pool. */
 static int release_late(struct rnl_pool **pool)
 {
 	static const struct rnl_hold none;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs: every way to submit one, and all calls about one. */
+/* Jobs: every way to submit a job, and all calls about a job. */
 #include <runnel/guard.h>
 #include <runnel/more.h>
 #include <runnel/replay.h>
@@ -10,7 +10,7 @@
 
 static struct gate gate = GATE_INIT;
 
-/* Calls of jobs may fail, too. */
+/* Drains, because the jobs' own calls may fail, too. */
 static int drained(struct rnl_pool *pool, int ret)
 {
 	expect(!rnl_pool_drain(pool, RNL_FOREVER));
@@ -43,7 +43,7 @@ static int submit_keyed(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-/* The first jobs fill the pool, so the others wait. */
+/* The first jobs fill the pool, so later jobs wait. */
 static void room_for_one(struct rnl_pool_attr *attr)
 {
 	attr->max_queued = 1;
@@ -147,7 +147,7 @@ static int submit_urgent(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-/* Of an unknown function two jobs are enough for that time: they are a group. */
+/* Two jobs of an unknown function are enough for that time, so they are a group. */
 static void groups_of_two(struct rnl_pool_attr *attr)
 {
 	attr->in_flight_ns = 100000;
@@ -160,7 +160,7 @@ static void private_streams(struct rnl_pool_attr *attr)
 
 #pragma weak fake_plan
 
-/* The process has not used the device yet. */
+/* The process has not used the device yet, so the plan takes effect. */
 static void without_words(struct rnl_pool_attr *attr)
 {
 	attr->nr_workers = 2;
@@ -214,7 +214,7 @@ static int ask(struct rnl_pool **pool)
 	if (ret)
 		return drained(*pool, ret);
 	result = w->job.result;
-	/* CUDA's code belongs to a failure, and to nothing else. */
+	/* CUDA's error code belongs to a failed job only. */
 	expect(result || !w->job.device_error);
 	return drained(*pool, 0);
 }
@@ -226,7 +226,7 @@ static int held_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* One job holds the only worker, so the others are queued. */
+/* One job holds the only worker, so later jobs are queued. */
 static void hold(struct rnl_pool *pool)
 {
 	struct watched *w = watched_with(BY_WAIT, held_fn);
@@ -247,7 +247,7 @@ static int cancel(struct rnl_pool **pool)
 	}
 	if (!ret)
 		ret = rnl_job_cancel(&all[1]->job);
-	/* 0, if the timer thread was quick to complete it. */
+	/* 0 if the timer thread has already completed it. */
 	if (!ret)
 		expect(rnl_job_is_cancelled(&all[1]->job) >= 0);
 	gate_open(&gate);
@@ -297,15 +297,15 @@ static int after_barrier(struct rnl_pool **pool)
 		if (!ret)
 			ret = watched_submitted(w, rnl_submit(*pool, &w->job));
 	}
-	/* The jobs go on meanwhile. */
+	/* The jobs continue meanwhile. */
 	for (unsigned i = 0; i < 2; i++)
 		expect(!rnl_barrier_wait(&barriers[i], RNL_FOREVER));
 	return drained(*pool, ret);
 }
 
 /*
- * A submit of the first job accepts those behind it, or none. Jobs of a barrier are marked on the
- * stream one by one, and may end there.
+ * A submit of the first job accepts all jobs that are chained after it, or refuses all.  Jobs of a
+ * barrier are marked on the stream one by one, and may end there.
  */
 static int chain(struct rnl_pool **pool)
 {

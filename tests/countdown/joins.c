@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Completion queues, barriers of both sizes, what a barrier notifies, and orders. */
+/* Completion queues, barriers of both sizes, their notices, and orders. */
 #include <poll.h>
 
 #include <runnel/more.h>
@@ -38,7 +38,7 @@ static void end(struct rnl_pool *pool, int ret)
 	rnl_cq_destroy(cq);
 }
 
-/* The number of jobs that will be reaped. */
+/* Returns the number of jobs that will be reaped. */
 static unsigned submit_to_queue(struct rnl_pool *pool)
 {
 	unsigned nr = 0;
@@ -91,13 +91,13 @@ static int wait_for_queue(struct rnl_pool **pool)
 	return rnl_cq_reap(cq, &job, 1, 0) == 0 ? 0 : -EPROTO;
 }
 
-/* With jobs in the queue. */
+/* Destroys a queue that contains jobs. */
 static int destroy(struct rnl_pool **pool)
 {
 	(void)submit_to_queue(*pool);
 	expect(!rnl_pool_drain(*pool, RNL_FOREVER));
 	rnl_cq_destroy(cq);
-	/* All jobs are reaped by now. */
+	/* All jobs count as reaped now. */
 	watched_all_reaped();
 	return 0;
 }
@@ -176,7 +176,7 @@ static void notified(struct rnl_job *job)
 	nr_notified++;
 }
 
-/* The notice has the result of a job that failed, or 0. */
+/* The notice has the result of a failed job, or 0. */
 static void expect_told(struct rnl_job *notice)
 {
 	int result = notice->result;
@@ -185,7 +185,7 @@ static void expect_told(struct rnl_job *notice)
 	expect(!result || result == fault());
 }
 
-/* A barrier counts jobs, and has one job told by a callback, then another one by the queue. */
+/* A barrier counts jobs and notifies twice: one job by a callback, then another by the queue. */
 static int notify(struct rnl_pool **pool)
 {
 	static struct rnl_job notices[2];
@@ -210,7 +210,7 @@ static int notify(struct rnl_pool **pool)
 
 /* ---- orders ---------------------------------------------------------------------- */
 
-/* Jobs in an order, some of them after a barrier. */
+/* Submits jobs in an order, some of them after a barrier. */
 static int submit_ordered(struct rnl_pool **pool)
 {
 	static struct rnl_order order;

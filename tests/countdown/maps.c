@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps: memory, halos, callbacks, order and reports of all kinds. */
+/* Maps: all kinds of memory, halos, callbacks, order and reports. */
 #include <runnel/map.h>
 #include <runnel/stats.h>
 
@@ -28,13 +28,13 @@ static void run_map(void)
 	ret = rnl_map_start(t.pool, &t.map, &barrier);
 	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
 	result = barrier.result;
-	/* A refused map does not count in its barrier. */
+	/* A refused map is not counted in its barrier. */
 	expect(!ret || !result);
 	if (ret)
 		result = ret;
 }
 
-/* The result of the call, or else of the barrier. */
+/* Returns the call's result, or else the barrier's. */
 static int run(struct rnl_pool **pool)
 {
 	(void)pool;
@@ -53,7 +53,7 @@ static void begin_again(void)
 		memcpy(t.from, t.original, t.nr * t.in_bytes);
 }
 
-/* The pool is as before, and gives memory. */
+/* Checks that the pool is as before, and gives memory. */
 static void after(struct rnl_pool *pool, int ret)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
@@ -70,7 +70,7 @@ static void after(struct rnl_pool *pool, int ret)
 	expect(!stats.pinned_used && stats.accepted == stats.done);
 }
 
-/* ---- of all sorts -------------------------------------------------------------- */
+/* ---- all kinds of maps --------------------------------------------------------- */
 
 static void pinned(struct rnl_pool *pool)
 {

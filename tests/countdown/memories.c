@@ -19,7 +19,7 @@ static void bounded(struct rnl_pool_attr *attr)
 
 /* ---- page-locked ---------------------------------------------------------------- */
 
-/* Only the pool's own memory is page-locked so far. */
+/* So far only the pool's own memory is page-locked. */
 static int get(struct rnl_pool **pool)
 {
 	int ret = rnl_memory_get(*pool, RNL_PINNED, BYTES, &mem, 0);
@@ -28,7 +28,7 @@ static int get(struct rnl_pool **pool)
 	return ret;
 }
 
-/* A small buffer exists; this one does not fit into its region. */
+/* A small buffer exists; the large one does not fit into its region. */
 static int get_large(struct rnl_pool **pool)
 {
 	int ret = rnl_memory_get(*pool, RNL_PINNED, LARGE_BYTES, &mem, 0);
@@ -74,7 +74,7 @@ static int get_waiting(void *pool)
 	return rnl_memory_get(pool, RNL_PINNED, LARGE_BYTES, &mem, RNL_FOREVER);
 }
 
-/* Another thread waits already. */
+/* Another thread already waits. */
 static void take_most_and_wait(struct rnl_pool *pool)
 {
 	take_most(pool);
@@ -98,7 +98,7 @@ static int put(struct rnl_pool **pool)
 	return 0;
 }
 
-/* ---- the device's ------------------------------------------------------------------ */
+/* ---- device memory ----------------------------------------------------------------- */
 
 static int alloc(struct rnl_pool **pool)
 {

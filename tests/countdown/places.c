@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools over two devices, and what is placed on one of them. */
+/* Pools over two devices, and jobs and memory placed on one of them. */
 #include <string.h>
 
 #include <runnel/device.h>
@@ -47,7 +47,7 @@ static void after_grow(struct rnl_pool *pool, int ret)
 	expect(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && stats.nr_workers == (ret ? 2 : 4));
 	if (!fault_lasts())
 		expect(!rnl_pool_resize(pool, 3) && !rnl_pool_resize(pool, 2));
-	/* Each device has one. */
+	/* Each device needs a worker. */
 	expect(rnl_pool_resize(pool, 1) == -EINVAL);
 }
 
@@ -65,13 +65,13 @@ static int look(struct rnl_pool **pool)
 
 /* ---- jobs ------------------------------------------------------------------------ */
 
-static _Atomic int nr_misplaced;	/* callbacks of several workers count */
+static _Atomic int nr_misplaced;	/* counted by callbacks of several workers */
 
 static void done(struct rnl_job *job)
 {
 	struct watched *w = rnl_container_of(job, struct watched, job);
 
-	/* The timer thread may tell of a job that did not run. */
+	/* The timer thread may complete a job that did not run. */
 	nr_misplaced += w->ran && rnl_worker().device != (int)(intptr_t)job->user;
 	w->ended++;
 }
@@ -86,7 +86,7 @@ static struct watched *placed(unsigned device)
 	return w;
 }
 
-/* An unkeyed job, a keyed one and an urgent one for each device. */
+/* Submits an unkeyed, a keyed and an urgent job for each device. */
 static int submit(struct rnl_pool **pool)
 {
 	const unsigned nr = nr_devices_of(*pool);
@@ -114,7 +114,7 @@ static void after_submit(struct rnl_pool *pool, int ret)
 	expect_msg(!nr_misplaced, "%d jobs ran on another device", nr_misplaced);
 }
 
-/* A job on one device after jobs on both; a stream joins all of them. */
+/* Submits a job on one device after jobs on both; a stream joins all of them. */
 static int meet(struct rnl_pool **pool)
 {
 	const unsigned nr = nr_devices_of(*pool);
@@ -181,7 +181,7 @@ static int copy(struct rnl_job *job)
 	return ret ? ret : rnl_copy(to, mem[1], BYTES);
 }
 
-/* From one device to the other, by a job on each. */
+/* Copies from one device to the other, by a job on each. */
 static int copy_between(struct rnl_pool **pool)
 {
 	const unsigned nr = nr_devices_of(*pool);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools: created, resized, destroyed, read; and the first calls of a process. */
+/* Pools: created, resized, destroyed, read; and a process's first calls. */
 #define _GNU_SOURCE
 #include <runnel/unit.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ static void before_setup(struct rnl_pool *pool)
 
 	(void)pool;
 	unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
-	/* A sanitizer has a thread of its own. */
+	/* A sanitizer may have its own thread. */
 	expect(!stat("/proc/self/task", &tasks));
 	was_alone = tasks.st_nlink == 3;
 }
@@ -59,7 +59,7 @@ static int set_log(struct rnl_pool **pool)
 	rnl_set_log(hear, &heard);
 	expect(rnl_pool_create(NULL, NULL) == -EINVAL && heard);
 	rnl_set_log(NULL, NULL);
-	expect(rnl_pool_create(NULL, NULL) == -EINVAL);	/* its line is wanted */
+	expect(rnl_pool_create(NULL, NULL) == -EINVAL);	/* this log line is wanted */
 	return 0;
 }
 
@@ -89,7 +89,7 @@ static int describe(struct rnl_pool **pool)
 	return rnl_device_describe(NULL, test_device(), 0, &info);
 }
 
-/* ---- made ----------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------- */
 
 static _Atomic int nr_started;
 
@@ -132,7 +132,7 @@ static int create(struct rnl_pool **pool)
 	return create_with(pool, &attr);
 }
 
-/* With all attributes that take memory, threads or calls of the device. */
+/* Uses all attributes that need memory, threads or calls of the device. */
 static int create_all(struct rnl_pool **pool)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -153,7 +153,7 @@ static int create_all(struct rnl_pool **pool)
 	attr.stream = RNL_STREAM_PRIVATE;
 	attr.guard = RNL_GUARD_REPORT;
 	watched_twice();
-	attr.pinned_preload = 64 << 20;	/* so much is registered */
+	attr.pinned_preload = 64 << 20;	/* large enough to be registered */
 	attr.on_start = on_start;
 	attr.on_stop = on_stop;
 	ret = create_with(pool, &attr);
@@ -171,7 +171,7 @@ static int create_default(struct rnl_pool **pool)
 	return create_with(pool, &attr);
 }
 
-/* ---- resized -------------------------------------------------------------------- */
+/* ---- resizes -------------------------------------------------------------------- */
 
 static void three_workers(struct rnl_pool_attr *attr)
 {
@@ -199,7 +199,7 @@ static void expect_workers(struct rnl_pool *pool, unsigned nr)
 static void after_grow(struct rnl_pool *pool, int ret)
 {
 	expect_workers(pool, ret ? 1 : 3);
-	/* When nothing fails, it succeeds. */
+	/* Without a failing call, it succeeds. */
 	if (fault_lasts())
 		return;
 	expect(!rnl_pool_resize(pool, 4));
@@ -211,7 +211,7 @@ static void after_shrink(struct rnl_pool *pool, int ret)
 	expect_workers(pool, ret ? 3 : 1);
 }
 
-/* ---- ended ---------------------------------------------------------------------- */
+/* ---- ends ----------------------------------------------------------------------- */
 
 static void submit_some(struct rnl_pool *pool)
 {
@@ -240,7 +240,7 @@ static int destroy(struct rnl_pool **pool)
 	return 0;
 }
 
-/* ---- looked at ------------------------------------------------------------------ */
+/* ---- queries -------------------------------------------------------------------- */
 
 static int look(struct rnl_pool **pool)
 {

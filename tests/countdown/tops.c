@@ -13,7 +13,7 @@
 
 static struct sockaddr_un name = { .sun_family = AF_UNIX };
 
-/* One that a dead program left: the start looks whether it is that. */
+/* Leaves a socket like a dead program does; the start checks that its program is dead. */
 static void leave_socket(struct rnl_pool *pool)
 {
 	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -34,7 +34,7 @@ static int create(struct rnl_pool **pool)
 	return rnl_pool_create(pool, &attr);
 }
 
-/* A failure leaves the name free, or with the dead program: the next pool gets it. */
+/* A failure leaves the name free, or the dead program's; the next pool gets the name. */
 static void after_create(struct rnl_pool *pool, int ret)
 {
 	struct stat st;

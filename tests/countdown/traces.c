@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces, and what there is to be asked of one. */
+/* Traces, and calls that read one. */
 #include <string.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ static void name_file(struct rnl_pool *pool)
 	snprintf(path, sizeof(path), "/tmp/unit_countdown.%d.json", (int)getpid());
 }
 
-/* The smallest buffers, so that they leave memory of the double. */
+/* Begins a trace with the smallest buffers, to leave memory of the double. */
 static int begin(struct rnl_pool *pool)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
@@ -53,7 +53,7 @@ static int stop(struct rnl_pool *pool)
 	return rnl_trace_stop(pool);
 }
 
-/* A trace from start to end. The stop reports errors in between, or no call does. */
+/* Traces from start to end.  Errors in between are reported by the stop, or by no call. */
 static int whole(struct rnl_pool **pool)
 {
 	int ret = begin(*pool);
@@ -62,7 +62,7 @@ static int whole(struct rnl_pool **pool)
 	return ret ? ret : stop(*pool);
 }
 
-/* The file is whole, unless even its end could not be written. */
+/* Checks that the file is complete, unless even its end could not be written. */
 static void check_file(void)
 {
 	static char text[1 << 20];
@@ -82,7 +82,7 @@ static void after_whole(struct rnl_pool *pool, int ret)
 	if (!ret)
 		check_file();
 	expect(rnl_trace_stop(pool) == -EALREADY);
-	/* The next trace is whole. */
+	/* The next trace is complete. */
 	if (!fault_lasts()) {
 		expect(!begin(pool));
 		submit_some(pool);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that use everything a job can, and what must have become of them. */
+/* Jobs that use every feature of a job, and checks of their ends. */
 #include <string.h>
 
 #include <runnel/kernel.h>
@@ -8,7 +8,7 @@
 #include "countdown.h"
 #include "host_kernel.h"
 
-/* The CUDA runtime's, the double's included; NULL without CUDA. */
+/* Of the CUDA runtime or its double; NULL without CUDA. */
 int cudaGetLastError(void);
 #pragma weak cudaGetLastError
 
@@ -18,7 +18,7 @@ static struct watched all[NR_WATCHED];
 static unsigned nr_all;
 static bool twice;
 
-/* ---- what they do -------------------------------------------------------------- */
+/* ---- their functions ----------------------------------------------------------- */
 
 struct word_args {
 	int *word;
@@ -59,7 +59,7 @@ static int watched_fn(struct rnl_job *job)
 		ret = launch_word(&t->word, 31);
 	if (!ret)
 		ret = rnl_copy_2d(t->to, WATCHED_BYTES / 4, mem, WATCHED_BYTES / 4, WATCHED_BYTES / 4, 4);
-	/* A failed call is the job's error. It must not stay CUDA's last error. */
+	/* A failed call is the job's error.  It must not remain CUDA's last error. */
 	if (test_fake() && !fault_lasts())
 		t->left |= cudaGetLastError();
 	return ret;
@@ -183,7 +183,7 @@ void expect_fails(struct rnl_pool *pool)
 	static struct watched t;
 	int ret;
 
-	/* The first call may find the failure. */
+	/* The first call may detect the failure. */
 	for (unsigned i = 0; i < 2; i++) {
 		prepare(&t, BY_CALLBACK, watched_fn);
 		ret = watched_submitted(&t, rnl_submit(pool, &t.job));

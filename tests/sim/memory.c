@@ -3,13 +3,12 @@
  * A memory that keeps only the orders that C11's atomics request.
  *
  * DESIGN
- *	Memory itself has each object's last value, so this file can be left out at any time.  This
- *	file keeps the earlier values of each atomic object.  A load takes, at random, any value
- *	that C11 allows: no value older than one that the thread knows of.  A thread's knowledge is
- *	a vector of clocks.  A release passes it to the thread that acquires.  A seq_cst fence
- *	passes it to later fences, for loads only, because the fence orders no plain accesses.  A
- *	seq_cst access has such a fence before it.  No machine holds a store back forever: after
- *	DRAINED_NS all threads see it.
+ *	Memory itself has each object's last value, so this file can be left out at any time.
+ *	The file keeps earlier values of each atomic object.  A load takes, at random, any value that
+ *	C11 allows: no value older than one that the thread knows of.  A thread's knowledge is a
+ *	vector of clocks.  A release passes it to the thread that acquires.  A seq_cst fence passes
+ *	it to later fences, for loads only, because it orders no plain accesses.  A seq_cst access
+ *	has such a fence before it.  No store is delayed forever: all threads see it after DRAINED_NS.
  *	For other objects each byte records its last writer and readers.  Two unordered accesses are
  *	a race if one of them is a write.
  *	A plain write to an atomic object is a relaxed store of its owner.  A value from memset() or

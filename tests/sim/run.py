@@ -5,13 +5,13 @@ Runs test programs on the simulated machine, each with many seeds.
 
 usage: run.py SEED SEEDS HOW CASE DEVICES PROGRAM...
 
-The seeds are SEED and those that follow it.  HOW is a way to explore (random, priorities, bounded,
-starved) and CASE one test; empty: what the seed draws, and all tests.  DEVICES are "host", and "fake",
-the CUDA device on the double of CUDA's runtime; tests of the double run on that alone.  A failure is
-shown once, with its schedule and the command that repeats it.  The last line is the sum of the runs of
+The seeds are SEED and the following ones.  HOW is a way to explore (random, priorities, bounded,
+starved), CASE one test; if empty, the seed draws the way, and all tests run.  DEVICES are "host", and
+"fake", the CUDA device on the double of CUDA's runtime; tests of the double run only there.  A failure
+is printed once, with its schedule and the command that repeats it.  The last line counts the runs of
 programs.
 
-env: SIM_FAULTS and SIM_MEMORY, which the simulation reads; FIRST: it ends at the first failure.
+env: SIM_FAULTS and SIM_MEMORY, read by the simulation; FIRST: ends at the first failure.
 """
 import os
 import re
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 KEPT = 'HOME PATH RNL_STRESS_SECONDS RNL_TEST_SCALE SIM_FAULTS SIM_HASH SIM_MEMORY TMPDIR'.split()
 LIMIT = 300             # seconds of one program with one seed
-# Arguments of programs without Check: {} is the device; those that have a kernel of CUDA's alone name the host.
+# Arguments of programs without Check: {} is the device; those with CUDA kernels only name the host.
 ARGUMENTS = {
     'torture': '--device={}',
     'examples/allocator': '--device={} --repeat=1 --requests=200',
@@ -29,15 +29,15 @@ ARGUMENTS = {
     'examples/specialised': '--device=host --repeat=1 --bytes=64K --slice=16K --window=4',
     'examples/stream_kinds': '--device=host --repeat=1 --threads=4 --ms=1',
 }
-# A test that loops makes that many times fewer rounds, and one that lasts takes so many seconds.
+# Tests with loops make fewer rounds, by a factor; tests with a duration get this one.
 FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
 FAILED = re.compile(r'^\S+?:\d+:[FE]:(\w+):')
-# Why the storm, or the machine, ended a run: failures that differ in numbers alone are one.
+# The reason for the end of a run: failures that differ only in numbers are one failure.
 REASON = re.compile(r'^torture: seed \d+, round \d+: (.*)|^sim: (.*?): seed', re.MULTILINE)
 
 
 def name_of(program):
-    """api/hold of tests/api/hold, examples/overlap of examples/overlap/overlap."""
+    """Returns api/hold for tests/api/hold, examples/overlap for examples/overlap/overlap."""
     return re.sub(r'(\w+)/\1$', r'\1', program.replace('tests/', '', 1))
 
 
@@ -47,7 +47,7 @@ def runs_on(program, device):
 
 
 def environment(program, device, seed, how, case):
-    # No MAKEFLAGS: how long the environment is moves the stack, and some addresses are hashed.
+    # No MAKEFLAGS: the environment's length moves the stack, and some addresses are hashed.
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env.setdefault('RNL_STRESS_SECONDS', SECONDS)
     env |= {'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT),
@@ -63,8 +63,8 @@ def environment(program, device, seed, how, case):
 
 
 def run(program, device, seed, how, case):
-    """(what failed, the output): of one program on one device with one seed."""
-    # At the same addresses a program that hashes them is the same each time.
+    """Returns (the failure, the output) of one program on one device with one seed."""
+    # With fixed addresses, a program that hashes them behaves the same each time.
     command = ['setarch', '-R', './' + program]
     command += ARGUMENTS.get(name_of(program), '').format('cuda' if device == 'fake' else 'host').split()
     if program.endswith('/torture'):

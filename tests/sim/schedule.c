@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who runs, and when; sim.h has the design. */
+/* Decides which thread runs, and when; sim.h has the design. */
 #define _GNU_SOURCE		/* dladdr(), cpu_set_t */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,14 +18,14 @@
 #include "sim/sim.h"
 
 #define THREADS_MAX 8192
-#define STEPS_MAX 300000000ull	/* of a run: more are an endless loop */
-#define SHOWN 60		/* switches of a report */
+#define STEPS_MAX 300000000ull	/* of a run; more mean an endless loop */
+#define SHOWN 60		/* switches in a report */
 #define PAUSE_NS 1000
 #define CHECK_SIZE 6000u	/* bytes of code of Check's check_run.c */
-#define FAIR_STEPS 100000ull	/* then the thread that runs is put last: two may wake each other for ever */
-#define LAGS 11			/* a slow thread is 2, 3, 5, ... 1,025 times slower */
-#define CHANGES 8192		/* at random; then they become half as frequent: a switch costs two system calls */
-#define SPIN_STEPS 2000		/* a thread that goes on for that long lets others go first */
+#define FAIR_STEPS 100000ull	/* then the running thread is put last: two may wake each other forever */
+#define LAGS 11			/* slow threads are 2, 3, 5, ... 1,025 times slower */
+#define CHANGES 8192		/* random changes; then half as frequent: a switch costs two system calls */
+#define SPIN_STEPS 2000		/* a thread that runs for that long lets others go first */
 
 long __real_syscall(long number, ...);
 int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
@@ -41,24 +41,24 @@ static const char *const words[] = {
 enum state { READY, ASLEEP, OVER };
 
 struct sim_thread {
-	_Atomic uint32_t turn;		/* a futex: 1, it is this thread's */
+	_Atomic uint32_t turn;		/* a futex; 1: the thread has its turn */
 	unsigned nr, place;		/* place in `ready` or `asleep` */
-	unsigned slot;			/* in memory.c */
+	unsigned slot;			/* slot in memory.c */
 	enum state state;
 	bool timed_out;
-	enum sim_what what;		/* the last step */
+	enum sim_what what;		/* kind of the last step */
 	const volatile void *object;
 	const void *pc;
 	uint64_t until, priority;
-	uint64_t lag;			/* a step takes so many ns more, while others go on */
+	uint64_t lag;			/* extra ns of a step, while others run */
 	void *(*fn)(void *);
 	void *arg;
-	char name[16];			/* once it is over */
+	char name[16];			/* set when the thread is over */
 	pthread_t id;
 	pid_t tid;
 };
 
-/* A switch, for the report: what the thread that goes on was about to do. */
+/* A switch, for the report: the next step of the thread that continues. */
 struct sim_switch {
 	uint64_t step, now;
 	unsigned nr;
@@ -67,7 +67,7 @@ struct sim_switch {
 	const void *pc;
 };
 
-/* How it is explored. */
+/* The ways to explore schedules. */
 enum how { RANDOM, PRIORITIES, BOUNDED, STARVED, NR_HOW };
 static const char *const how_names[] = { "random", "priorities", "bounded", "starved" };
 static const char *const memory_names[] = { "sequential", "weak" };
@@ -77,18 +77,18 @@ static struct {
 	enum how how;
 	uint64_t seed, random, now, steps, hash, next_timer;
 	uint64_t left;			/* steps until the next change */
-	uint64_t mean, changes;		/* steps between changes; changes so far, or that are left */
+	uint64_t mean, changes;		/* steps between changes; changes so far, or left */
 	uint64_t since;			/* steps since the last switch */
-	uint64_t lowest;		/* priority, of the next that is put behind all others */
+	uint64_t lowest;		/* priority of the next thread that is put last */
 	unsigned nr, starved, spurious;
-	unsigned nr_alive, slots;	/* slots that are taken: a bit each */
-	bool weak;			/* what memory_weak is with few threads */
-	bool woken;			/* a thread is ready that was not when the last one was chosen */
+	unsigned nr_alive, slots;	/* slots in use: one bit each */
+	bool weak;			/* memory_weak's value while there are few threads */
+	bool woken;			/* a thread became ready after the last choice */
 	struct sim_thread *threads[THREADS_MAX];
 	struct list { unsigned nr; struct sim_thread *list[THREADS_MAX]; } ready, asleep;
 	struct sim_switch shown[SHOWN];
 	uint64_t nr_switches, nr_old;
-	pid_t ending;			/* is over for us, not yet for the C library */
+	pid_t ending;			/* over for the machine, not yet for the C library */
 } sim;
 
 static _Thread_local struct sim_thread *me;
@@ -130,7 +130,7 @@ static void await_turn(struct sim_thread *t)
 		(void)__real_syscall(SYS_futex, &t->turn, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, NULL,
 				     NULL, 0);
 	atomic_store(&t->turn, 0);
-	/* Who has the stack and the heap of a thread that ended is not to depend on real time. */
+	/* The next owner of an ended thread's stack and heap must not depend on real time. */
 	while (sim.ending && !__real_syscall(SYS_tgkill, __real_syscall(SYS_getpid), sim.ending, 0))
 		(void)__real_syscall(SYS_sched_yield);
 	sim.ending = 0;
@@ -171,7 +171,7 @@ static void add(struct list *to, struct sim_thread *t)
 	to->list[to->nr++] = t;
 }
 
-/* The last one of the list takes its place. */
+/* Takes a thread off; the list's last thread moves to its place. */
 static void take(struct list *from, struct sim_thread *t)
 {
 	struct sim_thread *last = from->list[--from->nr];
@@ -202,7 +202,7 @@ static void wake_due(void)
 
 		if (t->until <= sim.now) {
 			t->timed_out = true;
-			rouse(t);	/* the last one takes its place */
+			rouse(t);	/* the list's last thread moves to its place */
 		} else {
 			i++;
 			if (t->until < sim.next_timer)
@@ -211,7 +211,7 @@ static void wake_due(void)
 	}
 }
 
-/* ---- who is next ------------------------------------------------------------- */
+/* ---- the next thread -------------------------------------------------------- */
 
 static struct sim_thread *first_by_priority(void)
 {
@@ -224,10 +224,10 @@ static struct sim_thread *first_by_priority(void)
 	return first;
 }
 
-/* One that may run; @but: not that one, if there are others. */
+/* Picks a ready thread; @but: not that thread, if there are others. */
 static struct sim_thread *pick(const struct sim_thread *but)
 {
-	/* For a million steps of two, since others may wait for it in a loop. */
+	/* Starves for a million steps of two million, since others may wait for it in a loop. */
 	const bool starves = sim.how == STARVED && !(sim.steps >> 20 & 1);
 	struct sim_thread *t;
 
@@ -251,7 +251,7 @@ static void draw_next_change(void)
 		sim.left = sim.changes-- ? 1 + sim_any(2 * sim.mean) : UINT64_MAX;
 }
 
-/* The seed says how this run is explored, and which memory it has. */
+/* Draws the way to explore, and the memory, from the seed. */
 static void draw_the_run(void)
 {
 	const char *how = getenv("SIM_HOW"), *memory = getenv("SIM_MEMORY");
@@ -271,7 +271,7 @@ static void draw_the_run(void)
 		sim.weak = strcmp(memory, "sequential") != 0;
 }
 
-/* Others go first. */
+/* Lets all other threads go first. */
 static void put_last(void)
 {
 	me->priority = sim.lowest--;
@@ -299,7 +299,7 @@ static void take_slot(struct sim_thread *t)
 	sim.slots |= 1u << t->slot;
 }
 
-/* More threads than slots: no load returns an old value until they are few again. */
+/* If there are more threads than slots, loads return no old values until threads are few again. */
 static void begins(struct sim_thread *t)
 {
 	if (++sim.nr_alive > MEMORY_THREADS) {
@@ -358,7 +358,7 @@ static void note(enum sim_what what, const volatile void *object, const void *pc
 		wake_due();
 }
 
-/* The calling thread's CPU is slow: others go on before its step of that many ns. */
+/* The calling thread's CPU is slow: other threads run before its step of @ns nanoseconds. */
 static void lag_behind(uint64_t ns, const void *pc)
 {
 	if (me->lag)
@@ -405,7 +405,7 @@ static void all_sleep(void)
 	wake_due();
 }
 
-/* The caller sleeps, or is over: another one goes on. */
+/* The caller sleeps, or is over: another thread continues. */
 static void leave(enum state state)
 {
 	take(&sim.ready, me);
@@ -465,7 +465,7 @@ unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, 
 
 /* ---- a thread's life ----------------------------------------------------------- */
 
-/* The last of the destructors of thread-local memory: until then the thread takes part. */
+/* Runs as the last destructor of thread-local memory: until then the thread takes part. */
 static void thread_ends(void *last)
 {
 	struct sim_thread *t = me;
@@ -514,7 +514,7 @@ void sim_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(vo
 {
 	struct sim_thread *t = new_thread(fn, arg);
 
-	/* A test's own calloc() would make steps; the new thread cannot go on yet. */
+	/* A test's own calloc() would make steps; the new thread cannot run yet. */
 	sim.on = false;
 	if (__real_pthread_create(&t->id, attr, thread_main, t))
 		abort();
@@ -547,7 +547,7 @@ unsigned sim_nr_alive(void)
 	return sim.nr_alive;
 }
 
-/* Ends the simulation; a forked child is not simulated: it has one thread, and the system's clock. */
+/* Ends the simulation.  A forked child is not simulated: it has one thread and the real clock. */
 static void stop(void)
 {
 	sim.on = memory_weak = false;
@@ -555,7 +555,7 @@ static void stop(void)
 
 /* ---- a report ------------------------------------------------------------------- */
 
-/* "function (file:line)" of each place of code, by binutils' addr2line. */
+/* Returns "function (file:line)" for each code address, from binutils' addr2line. */
 static void name_places(char (*names)[96], const void *const *pcs, unsigned nr)
 {
 	char command[SHOWN * 32 + 256];
@@ -588,7 +588,7 @@ static const char *name_of(struct sim_thread *t)
 	return t->name;
 }
 
-/* Objects have numbers in the order in which a report shows them. */
+/* Numbers objects in the order in which a report shows them. */
 static unsigned number_of(const volatile void *object)
 {
 	static const volatile void *shown[SHOWN + THREADS_MAX];
@@ -681,11 +681,11 @@ static void at_exit(void)
 	stop();
 }
 
-/* Of Check's file that takes the time of a test; a program without Check has none. */
+/* In Check's file that measures a test's time; NULL in a program without Check. */
 #pragma weak check_waitpid_and_exit
 void check_waitpid_and_exit(int pid);
 
-/* The time of a test may be a year here. */
+/* Returns true for Check's code, which needs the real clock: a test may take a year here. */
 bool sim_is_check(const void *pc)
 {
 	uintptr_t at = (uintptr_t)check_waitpid_and_exit;
@@ -701,7 +701,7 @@ void sim_begin(void)
 
 	if (sim.on)
 		return;
-	/* A turn is passed on in a third of the time if both threads are on one CPU. */
+	/* A turn changes hands in a third of the time if both threads are on one CPU. */
 	CPU_ZERO(&one);
 	CPU_SET(cpu < 0 ? 0 : cpu, &one);
 	(void)__real_syscall(SYS_sched_setaffinity, 0, sizeof(one), &one);

@@ -4,16 +4,16 @@
  * docs/simulation.md is its page.
  *
  * DESIGN
- *	The program is compiled with -fsanitize=thread and linked with these files in place of
- *	ThreadSanitizer, so each atomic access and each fence calls a function (atomics.c).  Calls
- *	that block, wait or look at a clock are wrapped by the linker (wraps.c).  Each of them is a
- *	step (schedule.c): there another thread may go on.  A load may return a value that was
- *	overwritten (memory.c), in every other run, while there are few threads.
- *	Threads are the system's, so thread-local memory, debuggers and the C library work as ever,
- *	but one runs at a time: it passes the turn on.  Time stands still while no step is made; when
+ *	The program is compiled with -fsanitize=thread and linked with these files instead of
+ *	ThreadSanitizer, so each atomic access and each fence calls a function (atomics.c).  The
+ *	linker wraps calls that block, wait or read a clock (wraps.c).  Each of these calls is a
+ *	step (schedule.c), at which another thread may continue.  In every other run, while there
+ *	are few threads, a load may return an overwritten value (memory.c).
+ *	Threads are the system's, so thread-local memory, debuggers and the C library work as usual.
+ *	But one thread runs at a time: it passes the turn on.  Time advances only with steps; when
  *	all threads sleep, it jumps to the first of their timers.
- *	What blocks is done by trying the real call until it does not block.  So the objects are the
- *	C library's, and only the sleep is ours.
+ *	A blocking call repeats the real call until that does not block.  So the objects are the C
+ *	library's, and only the sleep is simulated.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -25,10 +25,10 @@
 #define SIM_NEVER UINT64_MAX
 
 /*
- * What a step does; schedule.c has the words.  From SIM_MEETS on, one thread's accesses before it come
- * before another's after it, at the same object: POSIX says so of locks and threads, the kernel orders
- * reads and writes of a file.  A futex orders nothing: it may wake for no reason, or not sleep, and the
- * thread has to acquire when it looks again.
+ * The kinds of steps; schedule.c has their words.  From SIM_MEETS on, a step orders one thread's
+ * earlier accesses before another thread's later accesses, at the same object: POSIX promises it
+ * for locks and threads, and the kernel orders reads and writes of a file.  A futex orders nothing:
+ * it may wake spuriously, or not sleep, and the thread must acquire when it looks again.
  */
 enum sim_what {
 	SIM_LOAD, SIM_OLD, SIM_STORE, SIM_MODIFY, SIM_FENCE, SIM_PAUSE, SIM_CREATE, SIM_FUTEX_WAIT,
@@ -37,71 +37,71 @@ enum sim_what {
 	SIM_MEETS = SIM_JOIN,
 };
 
-/* Begins a simulation: the calling thread is its first.  SIM_SEED and SIM_HOW say which. */
+/* Begins a simulation; the calling thread is its first.  SIM_SEED and SIM_HOW select the run. */
 void sim_begin(void);
 
-/* True: the calling thread is one of a simulation's. */
+/* Returns true if the calling thread is simulated. */
 bool sim_runs(void);
 
-/* A step of the calling thread: another one may go on before the caller does what it says. */
+/* Makes a step of the calling thread: another thread may run before the caller does @what. */
 void sim_step(enum sim_what what, const volatile void *object, const void *pc);
 
-/* A step of a thread that waits for another one's store, or yields: it takes 1 us. */
+/* Makes a step of a thread that waits for another thread's store, or yields: it takes 1 us. */
 void sim_pause(const void *pc);
 
 /*
- * Sleeps until the object is woken, or that time has come; without an object, until that time.
- * False: the time has come.
+ * Sleeps until the object is woken or the time is reached; without an object, until the time.
+ * Returns false if the time was reached.
  */
 bool sim_sleep(enum sim_what what, const volatile void *object, uint64_t until, const void *pc);
 
-/* Wakes up to @nr threads that sleep on the object, drawn by chance.  Returns how many. */
+/* Wakes up to @nr random threads that sleep on the object.  Returns their number. */
 unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, const void *pc);
 
-/* The same, and no step. */
+/* Like sim_wake(), but is not a step. */
 unsigned sim_rouse(enum sim_what what, const volatile void *object, unsigned nr);
 
-/* Nanoseconds since the machine was started. */
+/* Returns nanoseconds since the machine's start. */
 uint64_t sim_now(void);
 
-/* Whether that is Check's code, whose clock is the real one. */
+/* Returns true for Check's code, whose clock is the real one. */
 bool sim_is_check(const void *pc);
 
-/* Of the calling thread, as threads were created: 0, 1, ... */
+/* Returns the calling thread's number, in the order of creation: 0, 1, ... */
 unsigned sim_thread(void);
 
-/* Its slot in memory.c, while it reorders. */
+/* Returns the calling thread's slot in memory.c, while memory is weak. */
 unsigned sim_slot(void);
 
-/* The calling thread loads a value that was overwritten. */
+/* Records that the calling thread loads an overwritten value. */
 void sim_old_value(void);
 
-/* Its plain access and one of the thread in that slot race: the run is wrong. */
+/* Its plain access races with an access of the thread in slot @beside: the run fails. */
 void sim_race(const char *how, unsigned beside, const void *at, const void *pc);
 
-/* What the kernel says of the thread with that number: 'S' it sleeps, 'R' it runs, 0 it has ended. */
+/* Returns the kernel's state of the thread with that number: 'S' sleeps, 'R' runs, 0 has ended. */
 #define SIM_FIRST_TID 1000
 char sim_state(unsigned tid);
 unsigned sim_nr_alive(void);
 
-/* A number below @nr, from the seed. */
+/* Returns a number below @nr, from the seed. */
 uint64_t sim_any(uint64_t nr);
 
-/* Whether SIM_FAULTS asks for it: "slow", "stall", ... */
+/* Returns true if SIM_FAULTS contains the name: "slow", "stall", ... */
 bool sim_fault(const char *name);
 
-/* Whether an allocation of the library fails, and whether a signal interrupts a call; faults.h asks. */
+/* Return true if the library's allocation fails, or a signal interrupts its call; for faults.h. */
 bool rnl__sim_lacks(void);
 bool rnl__sim_interrupts(void);
 
-/* Whether a wait ends for no reason, or by a signal: one in 2 to 64 does, by the seed. */
+/* Returns true if a wait ends spuriously or by a signal: one in 2 to 64 does, by the seed. */
 bool sim_spurious(void);
 
-/* A thread's life: a join sleeps until its end, and leaves the C library's own part to the caller. */
+/* A thread's life.  A join sleeps until its end; the caller makes the C library's own join. */
 void sim_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
 void sim_thread_join(pthread_t id, const void *pc);
 
-/* Prints the last switches and what each thread waits for. */
+/* Prints the last switches, and the object that each thread waits for. */
 void sim_report(const char *why);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small programs, many thousand times each, on the simulated machine's memory.
+ * Runs small programs, many thousand times each, on the simulated machine's memory.
  *
  * DESIGN
- *	Stands in for schedule.c and wraps.c: it needs no wrapped calls, and passes a turn on a
- *	hundred times as fast, since threads are coroutines.  At each step another one may go on,
- *	by chance.  memory.c says what a load may return, and which plain accesses race.
- *	A futex sleeps and wakes.  When all remaining threads sleep, that is an error, too.
+ *	Replaces schedule.c and wraps.c: it needs no wrapped calls, and passes the turn on a hundred
+ *	times faster, since threads are coroutines.  At each step another thread may continue, at
+ *	random.  memory.c decides which values a load may return, and which plain accesses race.
+ *	A futex sleeps and wakes.  If all remaining threads sleep, that is an error, too.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -21,15 +21,15 @@
 #include "sim/sim.h"
 #include "sim/weak.h"
 
-/* Only futex.h's code calls syscall(). */
+/* Only futex.h calls syscall(). */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
-/* A program has neither a schedule that is shown, nor threads that are named. */
+/* A program's schedule is not shown, and its threads have no names. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define MAIN WEAK_THREADS		/* number of main(), before and after the threads */
 #define NT (WEAK_THREADS + 1)
 #define STACK 65536
-#define STEPS 20000			/* of one run; more are an endless loop */
+#define STEPS 20000			/* of one run; more mean an endless loop */
 
 struct thread {
 	ucontext_t context;
@@ -89,7 +89,7 @@ _Noreturn void weak_wrong(const char *why)
 	abort();
 }
 
-/* Lets another thread go on, or stays; @must: does not stay. */
+/* Lets another thread continue, or stays; @must: does not stay. */
 static void go_on(bool must)
 {
 	unsigned can[NT], nr = 0, was = me;
@@ -126,7 +126,7 @@ static void thread_main(void)
 	go_on(true);
 }
 
-/* futex.h's futex. A wake may come for the address alone. */
+/* futex.h's futex.  A wake uses only the address. */
 long syscall(long number, ...)
 {
 	const void *address;
@@ -164,7 +164,7 @@ long syscall(long number, ...)
 
 static void run(void)
 {
-	static bool started;	/* not in a register, which setcontext() would restore */
+	static bool started;	/* a register would be restored by setcontext() */
 
 	memset(now->memory, 0, now->bytes);
 	memory_forget_all();
@@ -186,7 +186,7 @@ static void run(void)
 	for (unsigned i = 0; i < WEAK_THREADS; i++)
 		memory_thread_begins(i, MAIN);
 	started = false;
-	getcontext(&home);	/* again when all threads are over, or when the run is wrong */
+	getcontext(&home);	/* returns again when all threads are over, or the run is wrong */
 	if (!started) {
 		started = true;
 		do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What programs call that blocks, waits, or looks at a clock; sim.h has the design. */
+/* The calls of programs that block, wait, or read a clock; sim.h has the design. */
 #define _GNU_SOURCE		/* cpu_set_t, ppoll() */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,20 +23,20 @@
 #include "sim/sim.h"
 #include "sys/simulation.h"
 
-/* Only the linker calls these: tests/tests.mk reads their names here. */
+/* Only the linker calls these functions: tests/tests.mk reads their names here. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
-/* They have the parameters of what they stand for. */
+/* Each function has all parameters of the function that it replaces. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define HERE __builtin_return_address(0)
 #define NS 1000000000ull
-/* CLOCK_REALTIME is ahead of CLOCK_MONOTONIC by that: so a deadline tells which clock it is of. */
+/* CLOCK_REALTIME's lead over CLOCK_MONOTONIC; it identifies the clock of a deadline. */
 #define REAL_NS (1700000000ull * NS)
 #define CPUS 4
 
 /*
- * Defines what stands in for a function on a simulated machine.  Outside of a simulation, and in a thread
- * that it does not know, as one at its very end, the real one does it.
+ * Defines the simulated version of a function.  Outside a simulation, and in a thread that the
+ * machine does not know, like one at its very end, the real function is called.
  */
 #define WRAP(result, name, parameters, arguments) \
 	result __real_##name parameters; \
@@ -47,7 +47,7 @@
 	} \
 	static inline result simulated_##name parameters
 
-/* Defines one that has no effect there, and returns 0. */
+/* Defines a function without effect in a simulation; it returns 0. */
 #define WRAP_NO_EFFECT(result, name, parameters, arguments) \
 	WRAP(result, name, parameters, arguments) { return 0; }
 
@@ -56,7 +56,7 @@ static uint64_t ns_of(const struct timespec *ts)
 	return ts->tv_sec < 0 ? 0 : (uint64_t)ts->tv_sec * NS + (uint64_t)ts->tv_nsec;
 }
 
-/* Returns a deadline of either clock in the machine's time. */
+/* Converts a deadline of either clock to the machine's time. */
 static uint64_t until(const struct timespec *ts)
 {
 	uint64_t ns = ns_of(ts);
@@ -111,7 +111,7 @@ WRAP(int, usleep, (useconds_t us), (us))
 	return 0;
 }
 
-/* No signal ends it. */
+/* Sleeps forever: there are no signals. */
 WRAP(int, pause, (void), ())
 {
 	(void)sim_sleep(SIM_SLEEP, NULL, SIM_NEVER, HERE);
@@ -148,7 +148,7 @@ WRAP(int, sched_getcpu, (void), ())
 	return (int)(sim_thread() % CPUS);
 }
 
-/* It goes into files and their names, so it has as many digits in each run. */
+/* The pid is part of files and their names, so it has the same number of digits in each run. */
 WRAP(pid_t, getpid, (void), ())
 {
 	return 10000000 + __real_getpid();
@@ -165,7 +165,7 @@ static long futex(const volatile uint32_t *word, int operation, uint32_t value,
 	switch (operation & FUTEX_CMD_MASK) {
 	case FUTEX_WAIT:
 		sim_step(SIM_FUTEX_WAIT, word, pc);
-		/* The kernel, behind a lock of the word's, sees the last value. */
+		/* The kernel looks with the word's lock held, so it sees the last value. */
 		is = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 		memory_look(word, sizeof(is), is, __ATOMIC_RELAXED);
 		if (is != value)
@@ -200,7 +200,7 @@ WRAP(long, syscall, (long number, long a, long b, long c, long d, long e, long f
 void __libc_free(void *mem);
 void *__libc_realloc(void *mem, size_t bytes);
 
-/* In the C library's place, for all that call it; a test may have its own. */
+/* Replaces the C library's function for all callers; a test may define its own. */
 #define INTERPOSED __attribute__((weak, visibility("default")))
 
 INTERPOSED void free(void *mem)
@@ -248,7 +248,7 @@ WRAP(int, pthread_once, (pthread_once_t *once, void (*fn)(void)), (once, fn))
 			abort();
 	if (!known[i].once) {
 		known[i].once = once;
-		/* The C library's own state: done before the machine began, or done here. */
+		/* The C library's own state: set before the machine began, or set here. */
 		(void)__real_pthread_once(once, fn);
 		known[i].done = true;
 		(void)sim_wake(SIM_UNLOCK, once, UINT_MAX, HERE);
@@ -293,7 +293,7 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t time, con
 
 	if (error)
 		return error;
-	/* In one step: a signal from here on is not missed. */
+	/* In one step, so a signal from now on is not missed. */
 	(void)sim_rouse(SIM_UNLOCK, mutex, UINT_MAX);
 	woken = sim_spurious() || sim_sleep(SIM_COND_WAIT, cond, time, pc);
 	error = lock(mutex, pc);
@@ -323,7 +323,7 @@ WRAP(int, pthread_cond_broadcast, (pthread_cond_t *cond), (cond))
 	return 0;
 }
 
-/* The C library's would wait for sleepers that it does not have. */
+/* The C library's function would wait for sleepers that it does not have. */
 WRAP_NO_EFFECT(int, pthread_cond_destroy, (pthread_cond_t *cond), (cond))
 
 static int take(sem_t *sem, uint64_t time, const void *pc)
@@ -353,7 +353,7 @@ WRAP(int, sem_post, (sem_t *sem), (sem))
 	return ret;
 }
 
-/* A barrier's memory is ours: how many it is for, how many came, which round. */
+/* A barrier's memory in a simulation: its size, the arrived threads, the round. */
 struct barrier {
 	unsigned nr, came, round;
 };
@@ -387,7 +387,7 @@ WRAP(int, pthread_barrier_wait, (pthread_barrier_t *barrier), (barrier))
 
 /* ---- files ------------------------------------------------------------------------ */
 
-/* What all threads sleep on that wait for a file: each write has them look again. */
+/* The object of all threads that wait for a file: each write wakes them to look again. */
 static const char files;
 
 int __real_poll(struct pollfd *fds, nfds_t nr, int ms);
@@ -413,7 +413,7 @@ WRAP(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *ts, cons
 	return poll_until(fds, nr, ts ? after(ns_of(ts)) : SIM_NEVER, HERE);
 }
 
-/* Waits until a call on the file would not block; a non-blocking file is not awaited. */
+/* Waits until a call on the file would not block; does not wait for a non-blocking file. */
 static void await_file(int fd, short events, uint64_t time, const void *pc)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -431,7 +431,7 @@ WRAP(int, epoll_wait, (int fd, struct epoll_event *events, int nr, int ms), (fd,
 	return __real_epoll_wait(fd, events, nr, 0);
 }
 
-/* The result of a call that changes what others wait for. */
+/* Returns @result of a call that changes files, after waking all threads that wait for files. */
 static ssize_t moved(ssize_t result, const void *pc)
 {
 	(void)sim_wake(SIM_FD, &files, UINT_MAX, pc);
@@ -457,7 +457,7 @@ WRAP(int, close, (int fd), (fd))
 
 /* ---- the end ---------------------------------------------------------------------- */
 
-/* What fails tells how it came to that. */
+/* A failure prints the schedule that led to it. */
 _Noreturn void __real_abort(void);
 _Noreturn void __wrap_abort(void)
 {
@@ -481,7 +481,7 @@ _Noreturn void __wrap__ck_assert_failed(const char *file, int line, const char *
 	__real__ck_assert_failed(file, line, expr, text ? "%s" : NULL, message, NULL);
 }
 
-/* Check writes each assertion's place to a file; the one that fails says its own. */
+/* Check writes each assertion's place to a file; a failing assertion has its own. */
 void __wrap__mark_point(const char *file, int line);
 void __wrap__mark_point(const char *file, int line)
 {

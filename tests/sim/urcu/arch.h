@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* liburcu's barriers, as the simulator sees them: x86's are no instructions of its. */
+/* liburcu's barriers for the simulator, which does not see x86's instructions. */
 #include_next <urcu/arch.h>
 #include <stdatomic.h>
 
@@ -10,9 +10,9 @@
 #define cmm_smp_mb() atomic_thread_fence(memory_order_seq_cst)
 #define cmm_smp_rmb() atomic_thread_fence(memory_order_acquire)
 #define cmm_smp_wmb() atomic_thread_fence(memory_order_release)
-#define cmm_barrier() cmm_smp_mb()	/* of rnl__mb_after_rmw(): as where it is one */
+#define cmm_barrier() cmm_smp_mb()	/* for rnl__mb_after_rmw(): like where it is a barrier */
 
-/* lane.h is to have the fence, not the words to ThreadSanitizer in its place. */
+/* lane.h must use the fence, not ThreadSanitizer's annotations instead. */
 #undef __has_feature
 #define __has_feature(x) 0
 

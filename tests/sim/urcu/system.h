@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* liburcu's shared loads and stores, as the simulator sees them. */
+/* liburcu's shared loads and stores, visible to the simulator. */
 #include_next <urcu/system.h>
 
 #undef CMM_LOAD_SHARED

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* liburcu's atomics, as the simulator sees them. */
+/* liburcu's atomics, visible to the simulator. */
 #ifndef RNL_WEAK_UATOMIC_H
 #define RNL_WEAK_UATOMIC_H
 #include <urcu/arch.h>
