@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Work on the implicit stream: each call alone, in a job, and by an attached thread. */
+/* Work on the implicit stream: each call separately, in a job, and by an attached thread. */
 #include <string.h>
 
 #include <runnel/memory.h>
@@ -16,7 +16,7 @@ static char *device, *pinned;
 static char from[BYTES], to[BYTES];
 static int word;
 
-/* ---- each call ----------------------------------------------------------------- */
+/* ---- the calls ----------------------------------------------------------------- */
 
 static int copy_pinned(void)
 {
@@ -51,7 +51,7 @@ static int launch(void)
 	return launch_word(&word, 17);
 }
 
-/* More than the worker keeps from the job before. */
+/* Allocates more than the worker keeps from the previous job. */
 static int scratch(void)
 {
 	void *mem[3] = { NULL, NULL, NULL };
@@ -97,7 +97,7 @@ static int call_fn(struct rnl_job *job)
 	return returned;
 }
 
-/* The call's error counts, or else the job's. */
+/* Returns the call's error, or else the job's. */
 static int in_job(struct rnl_pool *pool, int (*call)(void))
 {
 	struct watched *w = watched_with(BY_CALLBACK, call_fn);
@@ -161,7 +161,7 @@ static int replayed_fn(struct rnl_job *job)
 	return args();
 }
 
-/* One after the other.  Each that succeeds has its own arguments, whichever call failed. */
+/* Replays one by one.  Each successful job has its own arguments, whichever call failed. */
 static int replay(struct rnl_pool **pool)
 {
 	static struct rnl_job job;
@@ -183,7 +183,7 @@ static int replay(struct rnl_pool **pool)
 	return ret;
 }
 
-/* ---- by a thread that is attached ---------------------------------------------------- */
+/* ---- by an attached thread ----------------------------------------------------------- */
 
 static void make_and_attach(struct rnl_pool *pool)
 {
@@ -227,7 +227,7 @@ static int attach(struct rnl_pool **pool)
 	return ret;
 }
 
-/* With work on its stream. */
+/* Detaches with work on the stream. */
 static int detach(struct rnl_pool **pool)
 {
 	(void)pool;
@@ -237,7 +237,7 @@ static int detach(struct rnl_pool **pool)
 	return 0;
 }
 
-/* The wait may be the call that failed, so another one waits for the stream. */
+/* The wait may be the failed call, so another call waits for the stream. */
 static void wait_and_end(struct rnl_pool *pool, int ret)
 {
 	if (!rnl_thread_attach(pool))

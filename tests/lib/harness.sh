@@ -47,7 +47,7 @@ same() {	# same NAME WANT HAVE: a test that two files in $dir are equal
 	cmp -s "$dir/$2" "$dir/$3" || complain 'they differ:' "$dir/$2" "$dir/$3"
 	ends "$1"
 }
-cxx_compilers() {	# cxx_compilers: g++ and clang++; with a sanitizer only $CC's, whose runtime is linked
+cxx_compilers() {	# cxx_compilers: g++ and clang++; with a sanitizer, only $CC's
 	case ${sanitizer:+$CC} in '') cxxs='g++ clang++' ;; *clang*) cxxs=clang++ ;; *) cxxs=g++ ;; esac
 	for cxx in $cxxs; do
 		if command -v $cxx >/dev/null; then echo $cxx; else echo "SKIP: no $cxx" >&2; fi
@@ -61,7 +61,7 @@ done_testing() {
 }
 
 # ---- checks of a program -------------------------------------------------------
-needs_device() {	# needs_device ARG...: makes a short run; skips the script if it lacks the device
+needs_device() {	# needs_device ARG...: a short run; skips the script without the device
 	"$program" --device="$device" "$@" >"$dir/out" 2>"$dir/err" && return
 	grep -qE 'no GPU answers|without nvcc|without kernels for CUDA' "$dir/err" || return
 	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is never missing
@@ -115,7 +115,7 @@ has_options() {	# has_options NAME...: --help has these options, and no others
 	gives 0 --version
 	prints "^$program_name \(runnel\) [0-9.]+\$"
 }
-has_terminal() {	# has_terminal: succeeds if script(1) can make a terminal; else prints a skip
+has_terminal() {	# has_terminal: true if script(1) makes one; else says so
 	command -v script >/dev/null || { echo 'SKIP: script(1) is missing, and there is no terminal'; return 1; }
 	# A chroot may lack /dev/pts.
 	script -qec true /dev/null >/dev/null 2>&1 </dev/null ||

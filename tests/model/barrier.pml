@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of the rounds of barriers: src/job/rounds.c, and who calls it: submit() of
- * src/job/submit.c, and hold_back(), rnl__complete_returned(), rnl__owed_tell() of
- * src/worker/complete.c.  [rounds.O1], W1, C1, U1, S1.
+ * Model of the rounds of barriers: src/job/rounds.c, and its callers: submit() of src/job/submit.c,
+ * and hold_back(), rnl__complete_returned(), rnl__owed_tell() of src/worker/complete.c.
+ * [rounds.O1], W1, C1, U1, S1.
  *
- * Jobs 0 and 2 are in barrier 0.  The cases: a user submits 0, 2, and 3 after them.  A user submits
- * 0 and 3 after it; then one submits 2, beside another one that submits 4 after what there is by
- * then.  A user submits 0, is refused 3 after it, and may submit 2, beside a host that waits until
- * all is done.
- * When that is over, and speaks for all jobs of the barrier, the barrier is freed.
- * Or two users meet: one submits 2 in barrier 0 after barrier 1, the other one 3 in barrier 1
- * after barrier 0.
- * A user submits 0 and 2, beside a thread that asks for a notice, 3, of their end.
- * Or a thread has sealed the round of 0, and has yet to say that it is issued, while 0 ends, and
- * a user submits 2 and 1, in barrier 0 both, and 4 after them.
- * Two workers run all jobs.  A job either leaves work on the stream, then it is issued at once
- * and done later; or it leaves none, then its worker owes the barrier both, and tells it before
- * it takes anything but a job of the same round.
+ * Jobs 0 and 2 are in barrier 0.  A job "after" starts after the barrier's earlier jobs.  Cases:
+ * - A user submits 0 and 2, and 3 after them.
+ * - A user submits 0, and 3 after it; then 2, while another user submits 4 after the jobs so far.
+ * - A user submits 0, is refused 3 after it, and may submit 2, while a host waits for the end.
+ *   If the host's wait covers all jobs of the barrier, the barrier is freed then.
+ * - One user submits 2 in barrier 0 after barrier 1, another 3 in barrier 1 after barrier 0.
+ * - A user submits 0 and 2, while a thread requests a notice, 3, of their end.
+ * - A thread has sealed the round of 0, but not yet marked it as issued.  Meanwhile 0 ends, and a
+ *   user submits 2 and 1 in barrier 0, and 4 after them.
+ * Two workers run all jobs.  A job that leaves work on the stream is issued immediately and done
+ * later.  A job without work is both; its worker reports that to the barrier before it takes a job
+ * of another round.
  *
- * Left out: store buffers, since each step is a change of one word, or reads one.  A loop of
- * compare-exchanges is one step, but for the one of seal(), between whose load and exchange other
- * words change.  `waiting` has a set for its list.  A start or a return of jobs is one step.
+ * Left out: store buffers, since each step changes or reads one word.  A loop of compare-exchanges
+ * is one step, except in seal(), where other words change between its load and exchange.  `waiting`
+ * is a set.  A start or a return of jobs is one step.
  *
- * Asserted: a job after starts once, behind all that was counted before its submit, and is told
- * when all of that is done; no thread touches a barrier that is freed; a slot that is freed has
- * no jobs; a round that ends has none that is not issued; a notice is told once, behind all that was
- * counted before it was asked for.  No thread is stuck: a job left on a list is an invalid end state.
+ * Asserted: a job after the barrier starts once, when all jobs that were counted before its submit
+ * are issued, and completes when these are done; a freed barrier is not touched; a freed slot has
+ * no jobs; an ended round has only issued jobs; a notice is sent once, after all jobs counted
+ * before its request.  No thread is stuck: a job left on a list is an invalid end state.
  *
- * Broken: BREAK_COUNT a submit counts its job before it seals; BREAK_SEAL a job after does not
- * seal; BREAK_TOLD a job after does not look whether its round has ended; BREAK_HOLD the next
- * round does not count the one before; BREAK_FOLLOW who opens a round does not look whether the one
- * before has ended; BREAK_PUSH a job is pushed on a round that has ended; BREAK_USER seal() does
- * not use the slot; BREAK_TWO both counts of a sealed round are dropped at once; BREAK_WAIT a host
- * does not wait for the end of a sealed round; BREAK_SLOT it does not use the slot meanwhile;
- * BREAK_OWED a worker falls idle before it tells; BREAK_ISSUE who opens a round leaves it to the
- * sealer to say that the one before is issued; BREAK_KEEP who asks for a notice does not keep the
- * round from its end meanwhile, BREAK_EARLY or not until the notice is on the list; BREAK_BACK a
- * notice goes with the jobs that an issued round starts.
+ * Broken: BREAK_COUNT a submit counts its job before it seals; BREAK_SEAL a job after the barrier
+ * does not seal; BREAK_TOLD it does not check whether its round has ended; BREAK_HOLD a round does
+ * not count the previous one; BREAK_FOLLOW the opener of a round does not check whether the
+ * previous one has ended; BREAK_PUSH a job is pushed on an ended round; BREAK_USER seal() does not
+ * use the slot; BREAK_TWO both counts of a sealed round are dropped in one step; BREAK_WAIT a host
+ * does not wait for the end of a sealed round; BREAK_SLOT it does not use the slot; BREAK_OWED a
+ * worker becomes idle before it reports; BREAK_ISSUE only the sealer of a round marks it as issued,
+ * not the opener of the next; BREAK_KEEP a notice's request does not delay the round's end,
+ * BREAK_EARLY or not until the notice is on the list; BREAK_BACK a notice goes with the jobs that
+ * an issued round starts.
  */
 #define NS 3			/* slots of a barrier */
 #define ALL 7
@@ -44,7 +43,7 @@
 #define bit(j) (1 << (j))
 #define worker_of(j) ((j) && (j) % 2 == 0)
 
-/* A slot is barrier * NS + its number. */
+/* a slot's index is barrier * NS + the slot's number */
 byte o_slot[2], o_next[2], o_unissued[2], o_undone[2];	/* `open` */
 bool o_sleeper[2];
 short c_unissued[6], c_undone[6];			/* `counts` */
@@ -54,7 +53,7 @@ byte users[6], nxt[6], slots[2];
 
 byte in[5], after[5];		/* a job's barriers, or NONE */
 byte round_in[5], round_after[5];
-byte before[5];			/* the jobs that a job after waits for */
+byte before[5];			/* jobs that a job after the barrier waits for */
 byte counted[2], issued, done, started, notified;	/* bits of jobs */
 byte returned[2], owner[5];
 byte refused = NONE, covers, nr_users, notices;
@@ -163,7 +162,7 @@ inline issue(s)
 	:: else
 	fi;
 	if
-	:: n_set ->					/* queue_all(): pushes them again */
+	:: n_set ->					/* let_issued_go(): pushes them again */
 		d_step {
 			touch();
 			if
@@ -197,7 +196,7 @@ inline end_round(s)
 	fi
 }
 
-/* rnl__rounds_drop(), of all that is on the stack. */
+/* rnl__rounds_drop(), for all drops on the stack */
 inline drop_all()
 {
 	do
@@ -214,7 +213,7 @@ inline drop_all()
 			:: else ->					/* drop_sealed() */
 #ifndef BREAK_TWO
 				if
-				:: i && d -> st_i[sp] = 0; sp++; d = 0	/* done is dropped behind */
+				:: i && d -> st_i[sp] = 0; sp++; d = 0	/* done is dropped next */
 				:: else
 				fi;
 #endif
@@ -231,7 +230,7 @@ inline drop_all()
 				fi
 			fi;
 			if
-			:: o_undone[b] == 0 -> o_sleeper[b] = false	/* and wakes it */
+			:: o_undone[b] == 0 -> o_sleeper[b] = false	/* and wakes the host */
 			:: else
 			fi;
 			i = 0; d = 0; b = 0
@@ -288,7 +287,7 @@ inline count(j)
 			x = (mi && c_unissued[s] == 0) + 2 * (md && c_undone[s] == 0);
 			v = s; u = y;
 #ifndef BREAK_ISSUE
-			x = x | (mi == 0);		/* the sealer may be held up */
+			x = x | (mi == 0);		/* the sealer may be delayed */
 #endif
 			mi = 0; md = 0; s = 0; y = 0
 		};
@@ -690,7 +689,7 @@ proctype worker_of_0()
 	drop_all()
 }
 
-/* It has sealed the round of job 0, and says now that the round is issued. */
+/* A thread that has sealed the round of job 0, and now marks the round as issued. */
 proctype sealer_of_0()
 {
 	locals;

@@ -2,41 +2,41 @@
 /*
  * Model of a batcher: rnl__slab_reserve(), raise_limit(), open_next(), close_slab(), recycle() and
  * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2, P1, P2),
- * src/batch/cells.c ([batch.P3], P4, F1, F2, B6), reserve, commit and cancel of
- * src/batch/request.c ([batch.C1], L1), taking in src/batch/take.c ([batch.O3], C2, C3, L2), and
- * the choice of the taker in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
+ * src/batch/cells.c ([batch.P3], P4, F1, F2, B6), reserve, commit and cancel of src/batch/request.c
+ * ([batch.C1], L1), takes of src/batch/take.c ([batch.O3], C2, C3, L2), and the choice of the taker
+ * in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
- * Two producers, two requests and one, two slabs. A producer reserves, and waits while there is no
- * space; then it commits, and releases when the request is done, or it cancels. There are four
- * plans: slabs of two slots, two cells, where slots are left over, the last requests keep their
- * cells, and the second producer commits when the first one is done; slabs of one slot, and one
- * cell, where the first request is cancelled, and the second one may be; slabs of two slots, two
- * cells and two batches; slabs of one slot, where the first request is done when it likes.
+ * Two producers, with two requests and one, and two slabs.  A producer reserves, and waits while
+ * there is no space.  Then it commits, and releases when the request is done; or it cancels.
+ * Plans: (1) Slabs of two slots, and two cells.  Slots are left over, each producer's last request
+ * keeps its cell, and the second producer commits when the first is done.  (2) Slabs of one slot,
+ * and one cell.  The first request is cancelled, and the second may be.  (3) Slabs of two slots,
+ * two cells and two batches.  (4) Slabs of one slot, where an earlier request ends at any time.
  *
- * Left out: store buffers. The word of a slab, of a slot, of the batcher is read and changed at
- * once, and one of them publishes all other data. What is promised and settled is read at once: if
- * more is promised between, the exchange fails. Making slabs, sizes, drains, destroy, the pool: a
- * submitted batch runs. Rounds do not overflow. The list of late requests is a set. The bits of
- * the cells are a number, because it does not matter which of them is picked. The eventcount is a flag
- * for each listener; park.pml has its barriers.
+ * Left out: store buffers: the word of a slab, of a slot, of the batcher is read and changed in one
+ * step, and such a word publishes all other data.  Promised and settled cells are read together: if
+ * more are promised in between, the exchange fails.  Making slabs, sizes, drains, destroy, the
+ * pool: a submitted batch runs.  Rounds do not overflow.  The list of late requests is a set.  The
+ * cells' bits are a number, since it does not matter which cell is picked.  The eventcount is a
+ * flag for each waiter; park.pml has its barriers.
  *
- * Asserted: a committed request is taken once, a cancelled one is not; a slab that is free or
- * opened is not in use; a batch finds a cell for each request. No thread is stuck: a request that
- * is not taken, or a producer that waits while there is space, is an invalid end state.
+ * Asserted: a committed request is taken once, a cancelled one never; a free or newly opened slab
+ * is unused; a batch finds a cell for each request.  No thread is stuck: a request that is never
+ * taken, or a producer that waits although there is space, is an invalid end state.
  *
  * Broken: BREAK_ROUND a free slab opens for any round, not only for later ones; BREAK_OPEN a
  * reservation does not compare the round; BREAK_SLOT a taker does not compare a slot's round;
- * BREAK_LATE a request that was passed over is not put on the list; BREAK_HEED a taker clears
- * ASKED after its look; BREAK_ENDED the end of a batch does not look at ASKED; BREAK_HELD a slab
- * is free before its last release; BREAK_CLOSED the close of a slab that was released already does
- * not free it; BREAK_WAKE the end of a slab rings no eventcount; BREAK_SEEN a taker reads the open round
- * after it looked at the slab ([batch.O3]); BREAK_GIVE it does not give back a cancelled slot;
- * BREAK_CLEAR a taker settles before it clears bits ([batch.P3]); BREAK_SETTLED bits are counted
- * before the settled promises are read ([batch.P4]); BREAK_SPARE a release rings no eventcount
- * ([pool.R2]); BREAK_WANTED a thread does not look again once it said that it found no cell
- * ([batch.B6]); BREAK_RAISED a limit that is raised rings no eventcount; BREAK_AGAIN a thread that found
- * no cell does not look whether the limit was raised; BREAK_PROMISE a cancel keeps the promise;
- * BREAK_UNUSED a slab that is closed keeps the promises for slots that were not given out.
+ * BREAK_LATE a passed-over request is not put on the list; BREAK_HEED a taker clears ASKED after
+ * its look; BREAK_ENDED the end of a batch does not look at ASKED; BREAK_HELD a slab is free before
+ * its last release; BREAK_CLOSED the close of an already released slab does not free it; BREAK_WAKE
+ * the end of a slab wakes no producer; BREAK_SEEN a taker reads the open round after it looked at
+ * the slab ([batch.O3]); BREAK_GIVE it does not give back a cancelled slot; BREAK_CLEAR a taker
+ * settles before it clears bits ([batch.P3]); BREAK_SETTLED bits are counted before the settled
+ * promises are read ([batch.P4]); BREAK_SPARE a release wakes no producer ([pool.R2]); BREAK_WANTED
+ * a thread does not look again after it announced that it found no cell ([batch.B6]); BREAK_RAISED
+ * a raised limit wakes no producer; BREAK_AGAIN a thread that found no cell does not check whether
+ * the limit was raised; BREAK_PROMISE a cancel keeps the promise; BREAK_UNUSED a closed slab keeps
+ * the promises for unused slots.
  */
 #define NONE 255
 #define NS 2				/* slabs */
@@ -53,11 +53,11 @@ byte round_of[NS], given[NS];
 short held[NS];
 byte open_round;				/* batcher: open */
 byte nr_slots;
-byte limit[NS];				/* a round, and slots that may be given out */
-byte bits, promised, settled;		/* cells: free ones; promises in all, and those that ended */
+byte limit[NS];				/* a round, and the number of usable slots */
+byte bits, promised, settled;		/* free cells; all promises; ended promises */
 bool wanted;				/* a reserve found no cell to promise */
-bool cancels;				/* the first request is cancelled, the second one may be */
-bool keeps, sizes;			/* the last ones keep cells; slots are left over */
+bool cancels;				/* the first request is cancelled, the second may be */
+bool keeps, sizes;			/* the last requests keep cells; slots are left over */
 
 /* A slot. */
 mtype what[4] = nothing;
@@ -65,11 +65,11 @@ byte what_round[4], whose[4];
 
 byte late;				/* bits of requests */
 bool asked, taker, idle[2], runs[2];
-byte at, seen, late_first;		/* the taker's */
+byte at, seen, late_first;		/* of the taker */
 
 bool listens[2];
-byte used[NS];				/* ghost: requests with a slot there */
-byte slot_at[NR];			/* a request's place */
+byte used[NS];				/* ghost: requests with a slot in the slab */
+byte slot_at[NR];			/* a request's slot */
 bool taken[NR], done[NR];
 
 #define bit(r) (1 << (r))
@@ -104,7 +104,7 @@ inline slab_release(s, n)
 	fi
 }
 
-/* open_next(): leaves 0 in res, or NONE for -EAGAIN */
+/* open_next(): sets res to 0, or to NONE for -EAGAIN */
 inline open_next()
 {
 	res = NONE;
@@ -183,7 +183,7 @@ inline cell_release()
 #endif
 }
 
-/* rnl__cells_promise(): leaves the number of promises in got. */
+/* rnl__cells_promise(): sets got to the number of promises */
 inline cells_promise(most)
 {
 	do
@@ -236,7 +236,7 @@ inline cells_promise(most)
 
 /* ---- slab.c: closing, reserving ---- */
 
-/* raise_limit(): as open_next() */
+/* raise_limit(): sets res like open_next() */
 inline raise_limit()
 {
 	if
@@ -269,7 +269,7 @@ inline raise_limit()
 	lim = 0
 }
 
-/* close_slab(): leaves 0 in res if another thread changed the word first. */
+/* close_slab(): sets res to 0 if another thread changed the word first */
 inline close_slab()
 {
 	atomic {
@@ -308,7 +308,7 @@ inline close_slab()
 	fi
 }
 
-/* rnl__slab_reserve(), make_room(): leaves the request's slot in mine, or NONE. */
+/* rnl__slab_reserve(), make_room(): sets mine to the request's slot, or to NONE */
 inline slab_reserve()
 {
 	do
@@ -378,7 +378,7 @@ inline ask()
 
 /* ---- request.c ---- */
 
-/* set_slot(): true in last if a taker passed it over before. */
+/* set_slot(): sets last if a taker has passed the slot over */
 inline set_slot(w)
 {
 	d_step {					/* [batch.C1] */
@@ -388,7 +388,7 @@ inline set_slot(w)
 	}
 }
 
-/* Of requests [r, end). */
+/* a producer of requests r to end - 1 */
 proctype producer(byte p, r, end)
 {
 	byte round, s, nr, next, t, u, got, lim, res, mine = NONE;
@@ -397,7 +397,7 @@ proctype producer(byte p, r, end)
 
 	do
 	:: r < end ->
-		d_step { heard = p; listens[p] = p };	/* the second one listens at once */
+		d_step { heard = p; listens[p] = p };	/* the second producer waits first */
 again:		slab_reserve();
 		if
 		:: mine == NONE && heard -> !listens[p]; listens[p] = true; goto again	/* rnl__eventcount_wait() */
@@ -406,7 +406,7 @@ again:		slab_reserve();
 		fi;
 		d_step { whose[mine] = r; slot_at[r] = mine };	/* hand_out() */
 		if
-		:: keeps && p == 1 -> done[1]		/* it takes its time */
+		:: keeps && p == 1 -> done[1]		/* commits late */
 		:: else
 		fi;
 		if
@@ -424,7 +424,7 @@ again:		slab_reserve();
 			:: keeps && r == end - 1
 			:: else -> cell_release()
 			fi
-		:: atomic { cancels && p == 0 -> set_slot(cancelled) };	/* or here */
+		:: atomic { cancels && p == 0 -> set_slot(cancelled) };	/* or cancels */
 			if
 			:: last -> last = false; slab_release(mine / 2, 1)
 			:: else -> ask()
@@ -438,7 +438,7 @@ again:		slab_reserve();
 	od
 }
 
-/* A batch that began before. The slot of the first slab is kept as long as it likes. */
+/* A batch that began earlier.  It keeps the slot of the first slab for any time. */
 proctype holder()
 {
 	byte t;
@@ -458,7 +458,7 @@ inline add(r, i)
 	}
 }
 
-/* take_look_at(), then take_or_pass(): if the first look finds nothing, the exchange looks again. */
+/* take_look_at(), then take_or_pass(): after a first look in vain, the exchange looks again */
 inline take_or_pass(i)
 {
 	d_step {					/* [batch.C2], [batch.C3] */
@@ -508,7 +508,7 @@ inline take_late()
 	}
 }
 
-/* Leaves in more whether there are more requests. */
+/* Sets more if there are more requests. */
 inline take_new()
 {
 	more = false;
@@ -558,7 +558,7 @@ inline heed_and_take()
 
 proctype batch_job(byte b)
 {
-	byte r, round, s, nr, o, t, batch, of_slab = NONE;	/* nr: also of the batch */
+	byte r, round, s, nr, o, t, batch, of_slab = NONE;	/* nr: also the batch's */
 	bool more, last, twice;
 	mtype w = nothing;
 
@@ -608,7 +608,7 @@ end:	do
 		:: nr -> slab_release(of_slab, nr); nr = 0
 		:: else
 		fi;
-		d_step {				/* their ends */
+		d_step {				/* the requests' ends */
 			do
 			:: r < NR ->
 				if
@@ -637,7 +637,7 @@ init
 		state[0] = opened;			/* rnl_batcher_create() */
 		idle[0] = true;
 		if
-#if !defined(BREAK_OPEN) && !defined(BREAK_ROUND)	/* they are found in the last plan */
+#if !defined(BREAK_OPEN) && !defined(BREAK_ROUND)	/* the last plan finds these errors */
 		:: nr_slots = 2; bits = 2; keeps = true; sizes = true
 		:: nr_slots = 1; bits = 1; cancels = true
 		:: nr_slots = 2; bits = 2; idle[1] = true; run batch_job(1)

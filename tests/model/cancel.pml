@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a job's life: rnl__job_claim(), _accepted(), _start() [job.P1], _set_result(),
- * _drop() of src/job/job.h, rnl__job_cancel() [job.P2] of src/job/job.c, rnl__run() and
- * hand_over() of src/worker/complete.c as far as they touch these words, and the latch `state`:
- * rnl__latch_drop(), _watch(), _unwatch() ([latch.D1], W2) and rnl__latch_wait().
+ * Model of a job's life: rnl__job_claim(), _accepted(), _start() [job.P1], _set_result(), _drop()
+ * of src/job/job.h, rnl__job_cancel() [job.P2] of src/job/job.c, rnl__run() and hand_over() of
+ * src/worker/complete.c as far as they touch these words, and the latch `state`: rnl__latch_drop(),
+ * _watch(), _unwatch() ([latch.D1], W2) and rnl__latch_wait().
  *
- * A caller submits a job, waits for it, and submits it again. Two threads cancel it at any time,
- * in either round or between; another thread waits for it, and a fourth submits the same job and
- * is refused. One worker starts and completes it.
+ * A caller submits a job, waits for it, and submits it again.  Two threads cancel it at any time,
+ * in either round or between.  Another thread waits for it, and a fourth submits the same job and
+ * is refused.  One worker starts and completes it.
  *
- * Left out: store buffers. Start and cancel change one word, drop and watch another, and a plain
+ * Left out: store buffers.  Start and cancel change one word, drop and watch another.  A plain
  * store of `phase` is followed by a release (the exchange of the queue's tail, the drop) before
- * another thread may rely on it. park.pml has the full barrier of [job.P1], cq.pml the end on a
- * completion queue. Notices, which have a list and one more phase.
+ * another thread may rely on it.  park.pml has the full barrier of [job.P1], cq.pml the end on a
+ * completion queue.  Notices, which have a list and one more phase.
  *
- * Asserted: in each round either the function runs or a cancel said that it will not; a job that
- * no thread cancelled runs; a function that finds itself asked to end was cancelled in this round,
- * and one that was asked before it looked finds it; it ends once, with the right result; no -EBUSY
- * for a job that has ended; only its caller touches a job that was seen done. No thread is stuck: a
- * lost wake-up is an invalid end state.
+ * Asserted: in each round either the function runs, or a cancel has returned that it will not; a
+ * job that is not cancelled runs; the function sees the request to end if it was made in this round
+ * before the look, and only then; the job ends once, with the right result; a job that has ended
+ * gives no -EBUSY; only its caller touches a job that was seen done.  No thread is stuck: a lost
+ * wake is an invalid end state.
  *
  * Broken: BREAK_START the start is a load and a store; BREAK_CANCEL the cancel is; BREAK_ASK its
- * mark on a job that has started is; BREAK_CLAIM the claim is; BREAK_FINISH the phase is stored
- * behind the drop; BREAK_TOUCH the worker reads a
- * flag of the job behind the drop; BREAK_WATCH a waiter sleeps without its mark; BREAK_WAKE the
- * drop reads the mark before it subtracts; BREAK_UNWATCH a waiter stores 0 to take the mark off.
+ * mark on a started job is; BREAK_CLAIM the claim is; BREAK_FINISH the phase is stored after the
+ * drop; BREAK_TOUCH the worker reads a flag of the job after the drop; BREAK_WATCH a waiter sleeps
+ * without its mark; BREAK_WAKE the drop reads the mark before it subtracts; BREAK_UNWATCH a waiter
+ * stores 0 to remove the mark.
  */
 #define ROUNDS 2
 #define SLEEPER 1
@@ -53,7 +53,7 @@ inline drop()
 	d_step { mark = state & SLEEPER; state = state - ONE; claimants = false };	/* [latch.D1] */
 #endif
 	if
-	:: mark -> mark = 0; d_step { in_futex[0] = false; in_futex[1] = false }	/* by address only */
+	:: mark -> mark = 0; d_step { in_futex[0] = false; in_futex[1] = false }	/* by address */
 	:: else
 	fi
 }
@@ -73,7 +73,7 @@ inline latch_wait(i)
 		word = state;
 		if
 #ifndef BREAK_WATCH
-		:: word < ONE || !(word & SLEEPER)	/* look again */
+		:: word < ONE || !(word & SLEEPER)	/* tries again */
 #endif
 		:: else ->
 			atomic {			/* the kernel compares */
@@ -101,7 +101,7 @@ inline latch_wait(i)
 #endif
 }
 
-/* rnl__job_claim(): only the compare-exchange. */
+/* rnl__job_claim(): only the compare-exchange */
 inline claim()
 {
 #ifdef BREAK_CLAIM
@@ -159,7 +159,7 @@ active proctype refused_submit()
 	claim();
 	if
 	:: claimed ->
-		d_step { assert(!claimants); claimants = true };	/* it writes the job's flags */
+		d_step { assert(!claimants); claimants = true };	/* writes the job's flags */
 		drop()
 	:: else
 	fi

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a completion queue: rnl__cq_push_chain() of one job, arm(), reap() and rnl_cq_destroy() of
- * src/job/cq.c ([cq.W1]), and the latch `writing`; and of the inbox below it, src/sys/inbox.h, all of
- * it ([inbox.P1], T1, A1).
+ * Model of a completion queue: rnl__cq_push_chain() of one job, arm(), reap() and rnl_cq_destroy()
+ * of src/job/cq.c ([cq.W1]), and the latch `writing`; and of the queue's inbox, all of
+ * src/sys/inbox.h ([inbox.P1], T1, A1).
  *
- * Two workers push a job each, and push it again after a reap, so its address comes back (ABA).
- * The reader is an event loop: it sleeps until the descriptor is readable, then reaps once, up to
- * one job or all. The list is a real one, its links in the jobs' own memory. When every job is
- * reaped, or the last one is in the queue, the reader destroys the queue.
+ * Two workers push a job each, and push it again after a reap, so its address returns (ABA).  The
+ * reader is an event loop: it sleeps until the descriptor is readable, then reaps once, up to one
+ * job or all.  The list is a real one, with links in the jobs' memory.  When every job is reaped,
+ * or the last one is in the queue, the reader destroys the queue.
  *
- * Left out: store buffers. Both sides read-modify-write `head`, and the read and write of the
- * descriptor are system calls that take its lock, so no thread reads a plain store of another.
- * The descriptor's count is a flag. rnl_cq_reap() is the same loop, but reaps before it sleeps;
+ * Left out: store buffers.  Both sides read-modify-write `head`, and reads and writes of the
+ * descriptor are system calls that take its lock, so no thread reads another thread's plain store.
+ * The descriptor's count is a flag.  rnl_cq_reap() is the same loop, but reaps before it sleeps;
  * that order is tried, too.
  *
- * Asserted: each push is reaped once; a job is not touched after it is its caller's again, nor
- * the queue after it is freed. No thread is stuck: a reader that sleeps while a job is in the
- * queue is an invalid end state.
+ * Asserted: each push is reaped once; a job is not touched after it is the caller's again, nor the
+ * queue after it is freed.  No thread is stuck: a reader that sleeps while a job is in the queue is
+ * an invalid end state.
  *
  * Broken: BREAK_LOOK arm() does not look again after it emptied the descriptor of an armed queue;
- * BREAK_ORDER it empties the descriptor after it armed; BREAK_STORE it arms by a load and a
- * store; BREAK_TAKE a take is a load and a store; BREAK_LINK a put that tries again keeps its first
- * link; BREAK_PUSH a put returns whether the head that it saw first was ARMED; BREAK_TOLD a reap that
- * stops early does not write; BREAK_CLEAR an emptied descriptor is not noted; BREAK_WAIT destroy does
- * not wait for a writer; BREAK_DROP a reap drops the job before it read its link; BREAK_COUNT the
- * arming is seen before `writing` is counted, as without the release of [inbox.A1].
+ * BREAK_ORDER it empties the descriptor after it armed; BREAK_STORE it arms by a load and a store;
+ * BREAK_TAKE a take is a load and a store; BREAK_LINK a put that tries again keeps its first link;
+ * BREAK_PUSH a put returns whether the head was ARMED at the first look; BREAK_TOLD a reap that
+ * stops early does not write; BREAK_CLEAR an emptied descriptor is not recorded; BREAK_WAIT destroy
+ * does not wait for a writer; BREAK_DROP a reap drops the job before it reads its link; BREAK_COUNT
+ * the arming is seen before `writing` is counted, as without the release of [inbox.A1].
  */
 #define NONE 0
 #define ARMED 9
 #define NJ 2			/* jobs 1 and 2 */
-#define PUSHES 4		/* each of them twice */
+#define PUSHES 4		/* each job twice */
 
 byte head = ARMED;
 byte link[NJ + 1];
-bool users[NJ + 1];		/* the job is its caller's: no access */
+bool users[NJ + 1];		/* the job is its caller's: no access by the queue */
 byte writing = 1;
 bool readable;
 bool freed;
@@ -89,7 +89,7 @@ proctype worker(byte j)
 #endif
 
 	push(j);
-	atomic { users[j] -> users[j] = false };	/* its caller submits it again */
+	atomic { users[j] -> users[j] = false };	/* the caller submits it again */
 #ifdef BREAK_PUSH
 	seen = NONE;
 #endif
@@ -118,7 +118,7 @@ inline take_all()
 	atomic { job = head; head = NONE };		/* [inbox.T1] */
 #endif
 	assert(job != ARMED);
-	d_step {					/* reverses it; the jobs are ours */
+	d_step {					/* reverses the reader's list */
 		first = NONE;
 		do
 		:: job != NONE ->
@@ -196,7 +196,7 @@ inline reap()
 		:: else -> break
 		od;
 		if
-		:: nr == max ->				/* not seen empty */
+		:: nr == max ->				/* the queue was not seen empty */
 			if
 			:: !notified ->
 #ifndef BREAK_TOLD

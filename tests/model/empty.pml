@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of a notice for RNL_EMPTY: src/job/notice.c, src/job/delayed.c, rnl_job_cancel(),
- * rnl_pool_close() and drained() of src/worker/life.c, rnl__pool_all_done() and _ring_drained() of
+ * rnl_pool_close() and drained() of src/worker/life.c, rnl__pool_all_done() and _wake_drained() of
  * src/pool/pool.[ch], and timer_main() of src/worker/timer_thread.c.
  *
- * One thread submits a notice, and cancels it or not; another closes the pool or not, and drains it;
- * a third submits a job, which is refused after the close. A worker runs the job and the notice;
- * the timer thread queues the notice.
+ * One thread submits a notice, and may cancel it.  Another may close the pool, and drains it.  A
+ * third submits a job, which is refused after the close.  A worker runs the job and the notice; the
+ * timer thread queues the notice.
  *
- * Left out: store buffers: whoever rings has a full barrier before; the eventcounts themselves: a ring
- * ends each wait that began to listen before. Notices for space, jobs with a time; a submit that takes
- * its reservation back.
+ * Left out: store buffers: there is a full barrier before each wake.  The eventcounts themselves: a
+ * wake ends each wait that was prepared before it.  Notices for space, jobs with a time; a submit
+ * that takes its reservation back.
  *
- * Asserted: the notice is queued once, and not before the thread that cancelled it has put it on its
- * list; if it was not cancelled, then when the pool is closed and the job done; a drain that begins
- * behind the notice's submit ends when it is done. When nobody moves, a notice that was cancelled, or
- * whose pool is closed, is done, and no drain sleeps.
+ * Asserted: the notice is queued once, and only after the thread that cancelled it has put it on
+ * its list; if it was not cancelled, only when the pool is closed and the job done.  A drain that
+ * begins after the notice's submit ends when the notice is done.  When no thread can move, a notice
+ * that was cancelled, or whose pool is closed, is done, and no drain sleeps.
  *
- * Broken: BREAK_SUBMIT a submit, BREAK_CLOSE a close, BREAK_CANCEL a cancel does not ring the
- * timer thread; BREAK_DONE a worker does not; BREAK_ORDER it looks for the notice before it counts;
- * BREAK_LISTEN the timer thread looks before it listens; BREAK_LIST a drain looks at the lists, not at the
- * count; BREAK_PUSH a submit pushes before it counts; BREAK_LAST the timer thread takes off the count
- * before it queues; BREAK_RING it does not ring behind that; BREAK_MEET it queues a cancelled notice
- * that is not on the list of the cancelled.
+ * Broken: BREAK_SUBMIT a submit, BREAK_CLOSE a close, BREAK_CANCEL a cancel does not wake the timer
+ * thread; BREAK_DONE a worker does not; BREAK_ORDER it looks for the notice before it counts;
+ * BREAK_LISTEN the timer thread looks before it prepares to wait; BREAK_LIST a drain looks at the
+ * lists, not at the count; BREAK_PUSH a submit pushes before it counts; BREAK_LAST the timer thread
+ * decrements the count before it queues; BREAK_RING it does not wake after that; BREAK_MEET it
+ * queues a cancelled notice that is not on the list of the cancelled.
  */
 mtype = { job, notice };
 
 bool closed;
-bool cancelled, enqueued;		/* the notice's phase: one of them, or DELAYED */
-bool came, listed, named;		/* it is on the timer thread's lists: came, notices, cancelled */
-bool met;				/* it left `notices`, or came, or was named; another one follows */
-byte last_entered, last_left;		/* the tally of notices for the end */
+bool cancelled, enqueued;		/* phase of the notice: one of these, or DELAYED */
+bool came, listed, named;		/* on the timer thread's lists: came, notices, cancelled */
+bool met;				/* it left `notices`, came, or was named; another event follows */
+byte last_entered, last_left;		/* the tally of notices for RNL_EMPTY */
 #define last (last_entered - last_left)
 bool submitted, job_in, job_done, queued, notice_done;
 byte accepted, released;
@@ -60,7 +60,7 @@ inline count()
 #endif
 }
 
-/* rnl__pool_all_done(): sums that are read one after the other; a drain's are with the notices. */
+/* rnl__pool_all_done(): sums that are read one after the other; a drain's include the notices */
 inline all_done(with_last)
 {
 	sum = released;
@@ -124,7 +124,7 @@ active proctype submits_notice()
 	:: true ->					/* rnl_job_cancel() */
 		atomic {
 			if
-			:: enqueued -> goto out		/* the worker has it, or will */
+			:: enqueued -> goto out		/* the worker has or will get it */
 			:: else -> cancelled = true
 			fi
 		};
@@ -139,7 +139,7 @@ out:
 
 active proctype submits_job()
 {
-	atomic {					/* a reservation in its queue */
+	atomic {					/* a reservation in a worker's queue */
 		if
 		:: closed -> goto refused
 		:: else -> accepted++; job_in = true
@@ -200,7 +200,7 @@ active proctype timer()
 	byte sum;
 
 	do
-	:: notice_done -> break				/* what follows is not of the model */
+	:: notice_done -> break				/* the rest is not modelled */
 	:: else ->
 #ifndef BREAK_LISTEN
 		timer_woken = false;			/* rnl__eventcount_prepare() */

@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of holds: holds_take(), take_over() [holds.U1], holds_drop() [holds.D1], rnl__holds_await()
- * [holds.D4] and rnl__holds_expire() of src/pool/holds.c, what src/worker/complete.c does with a job
- * that has them, and rnl__directory_pin() and rnl__directory_leave() of src/pool/directory.c.
+ * [holds.D4] and rnl__holds_expire() of src/pool/holds.c, the handling of a held job in
+ * src/worker/complete.c, and rnl__directory_pin() and rnl__directory_leave() of
+ * src/pool/directory.c.
  *
- * A job runs twice, with two holds each time, in the same two slots. One thread releases each hold,
- * before or after the function returns; another one releases a copy of the first round's first hold,
- * at any time; the timer thread ends a hold of the first slot once. When the job is done for the second time
- * the pool is destroyed, with its slots.
+ * A job runs twice, with two holds each time, in the same two slots.  One thread releases each
+ * hold, before or after the function returns.  Another releases a copy of the first round's first
+ * hold at any time.  The timer thread ends one hold of the first slot.  After the job's second end
+ * the pool and its slots are destroyed.
  *
- * Left out: the lists of free slots, and of those that the timer thread has; store buffers: each step that
- * matters is an exchange, or has a full barrier behind it: [directory.F1], [directory.F2], [worker.B3].
+ * Left out: the lists of free slots and of the timer thread; store buffers: each relevant step is
+ * an exchange, or has a full barrier after it: [directory.F1], F2, [worker.B3].
  *
- * Asserted: the job is done once in each round, when its function has returned and none of its holds
- * is left; each hold is ended by one thread, whose job is not done before; no thread touches the job
- * when it is done, or the pool and its slots when they are gone. No thread is stuck: a return that is missing is an
- * invalid end state.
+ * Asserted: the job is done once in each round, when its function has returned and all its holds
+ * have ended; one thread ends each hold, before the job is done; a done job is not touched, nor a
+ * destroyed pool or its slots.  No thread is stuck: a missing return is an invalid end state.
  *
- * Broken: BREAK_USE a release does not compare the slot's use; BREAK_TAKEOVER its exchange is a load
- * and a store; BREAK_SHARE the worker has no share; BREAK_AWAIT the worker drops its share by a load
- * and a store; BREAK_DROP a release drops by a load and a store; BREAK_LEAVE the destroy does not wait
- * for those that have the pool pinned; BREAK_PIN a release looks at the epoch before it pins.
+ * Broken: BREAK_USE a release does not compare the slot's use; BREAK_TAKEOVER its exchange is a
+ * load and a store; BREAK_SHARE the worker has no share; BREAK_AWAIT it drops its share by a load
+ * and a store; BREAK_DROP a release drops by a load and a store; BREAK_LEAVE the destroy does not
+ * wait for threads that pin the pool; BREAK_PIN a release looks at the epoch before it pins.
  */
 #define ROUNDS 2
 
 byte use[2];			/* odd: taken */
 byte count, pinned, round, ended[2];
-bool taken[2];			/* its hold was handed to the releasers */
-byte given[2];			/* ... with this use */
-bool runs, live, returned, left, gone;	/* left: another epoch */
+bool taken[2];			/* the slot's hold was passed to the releasers */
+byte given[2];			/* and had this use */
+bool runs, live, returned, left, gone;	/* left: the epoch has changed */
 bool timer_over;
 
 #define touch_job() assert(live)
 #define touch_pool() assert(!gone)
 
-/* end(): the slot is this thread's. */
+/* end(): this thread owns the slot */
 inline end_hold(i)
 {
 	d_step { touch_job(); ended[i]++; assert(ended[i] == 1) };
@@ -62,7 +62,7 @@ inline end_hold(i)
 	nr = 0
 }
 
-/* rnl__directory_pin(): won, or the pool has ended. */
+/* rnl__directory_pin(): clears won if the pool has ended */
 inline pin()
 {
 #ifdef BREAK_PIN
@@ -114,7 +114,7 @@ proctype releaser(byte i)
 	byte u, nr;
 	bool won;
 
-	/* If another thread has ended its hold, the next round's may come before it looks. */
+	/* If another thread ends this hold, the next round's may arrive before the look. */
 end:	do
 	:: atomic { taken[i] -> taken[i] = false; u = given[i] };
 		pin();

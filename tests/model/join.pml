@@ -3,25 +3,25 @@
  * Model of a join: inflight_record(), rnl__inflight_mark(), inflight_reached(), find_event() and
  * rnl__inflight_join() of src/stream/inflight.c.
  *
- * A worker issues six jobs, each with an event behind it, into a ring of three; it uses an event
- * again once the device has passed the job that the event stood for. The device passes the jobs
- * in order. A thread learns that some job has its event, and joins: it goes through the ring from
- * the latest event back, while the worker records others.
+ * A worker issues six jobs, each followed by an event, into a ring of three.  It reuses an event
+ * after the device has completed the event's job.  The device completes the jobs in order.  A
+ * thread learns that some job has its event, and joins: it searches the ring from the latest event
+ * back, while the worker records others.
  *
- * Left out: marks without an event; a job that is no mark's last; store buffers: the count is
+ * Left out: marks without an event; jobs that are not a mark's last; store buffers: the count is
  * stored with release, and read with acquire.
  *
- * Asserted: what is joined is recorded behind the job (never too short), and is the job's own event
- * while that event still stands for the job (not too long).
+ * Asserted: the joined event is recorded after the job (the wait is never too short), and is the
+ * job's own event while that event still covers the job (not too long).
  *
- * Broken: BREAK_RECORD the count is stored before the event is recorded ([inflight.J1]);
- * BREAK_SAYS it is stored before the event says for which job; BREAK_LATEST the latest event is
- * joined; BREAK_ANEW an event that was recorded anew meanwhile is taken for an earlier one.
+ * Broken: BREAK_RECORD the count is stored before the event is recorded ([inflight.J1]); BREAK_SAYS
+ * it is stored before the event's job; BREAK_LATEST the latest event is joined; BREAK_ANEW an event
+ * that was recorded again meanwhile is mistaken for an earlier one.
  */
 #define NJ 6
 #define LIMIT 3
 
-byte recorded[LIMIT];			/* on the stream: the job that the event stands behind */
+byte recorded[LIMIT];			/* on the stream: the last job before the event */
 byte says[LIMIT];			/* struct rnl__recorded: seq */
 byte nr_recorded, reached, passed;
 
@@ -64,7 +64,7 @@ proctype join()
 	byte seq, i, at, before, found, nr;
 
 	nr_recorded > 0;
-	seq = nr_recorded;				/* the barrier told of it, some time ago */
+	seq = nr_recorded;				/* the barrier reported it some time ago */
 	do
 	:: seq > 1 -> seq--
 	:: break

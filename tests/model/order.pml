@@ -1,56 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of an order's gate: get_gate(), next_job(), is_ready(), rnl__order_ready(), order_go_on() of
- * src/job/order.c [order.K1, K2], on an inbox that is armed while the gate is free [inbox.P1, T1, A1],
- * called as submit() of submit.c does, with rnl__rounds_defer() and the seal, the count and the issue
- * of a round as one step each (barrier.pml has those).
+ * Model of an order's gate: get_gate(), next_job(), is_ready(), rnl__order_ready(), order_go_on()
+ * of src/job/order.c [order.K1, K2], on an inbox that is armed while the gate is free [inbox.P1,
+ * T1, A1], called like in submit() of submit.c, with rnl__rounds_defer() and the seal, the count
+ * and the issue of a round as one step each (barrier.pml has their steps).
  *
- * One thread submits jobs 1 and 2, another one jobs 3 and 4. Jobs 1 and 4 come after a round each. A
- * round counts a job of the other thread, 3 or 2, if that job was counted before the seal. A thread
- * for each round issues it at any time after the seal, when the counted job is queued. When all jobs
- * are queued, the order's end is awaited.
+ * One thread submits jobs 1 and 2, another jobs 3 and 4.  Jobs 1 and 4 come after a round each.  A
+ * round counts a job of the other thread, 3 or 2, if that job was counted before the seal.  A
+ * thread for each round issues it at any time after the seal, when the counted job is queued.  When
+ * all jobs are queued, a thread waits for the order's end.
  *
- * Left out: the reservation in the queue, and the put, whose order is that of the calls.
+ * Left out: the reservation in the queue, and the put, whose order is the order of the calls.
  *
- * Asserted: each job is queued once, none before its round is issued or its submit is over, and those of a thread in the
- * order of its submits; one thread at a time has the gate, and none touches the order when it has
- * ended. No job is left: that is an invalid end state.
+ * Asserted: each job is queued once, after its round is issued and its submit is over; each
+ * thread's jobs are queued in the order of its submits; one thread at a time has the gate; the
+ * order is not touched after its end.  No job is left: that is an invalid end state.
  *
- * Broken: BREAK_BUSY a submit that finds the gate taken queues its job at once; BREAK_FREE the gate is
- * given back without a look for jobs that came; BREAK_OWN a submit that gets the gate by its put
- * leaves its job in the inbox; BREAK_LIST the list is taken by a load and a store;
- * BREAK_ORDER the list is queued as it was pushed, last job first; BREAK_DEFER a thread goes on with
- * the next job when its own was deferred; BREAK_COUNT a job is counted before it has its place;
- * BREAK_READY the gate marks a job that is not ready by a load and a store; BREAK_SOON it goes on
- * with such a job.
+ * Broken: BREAK_BUSY a submit that finds the gate taken queues its job immediately; BREAK_FREE the
+ * gate is given back without a look for new jobs; BREAK_OWN a submit that gets the gate by its put
+ * leaves its job in the inbox; BREAK_LIST the list is taken by a load and a store; BREAK_ORDER the
+ * list is queued as it was pushed, last job first; BREAK_DEFER a thread continues with the next job
+ * after its own was deferred; BREAK_COUNT a job is counted before it has its place; BREAK_READY the
+ * gate marks an unready job by a load and a store; BREAK_SOON it continues with such a job.
  */
 #define JOBS 4
 
 bool armed = true;		/* `waiting`: ARMED, */
-byte list[JOBS], nr_list;	/* ... or a list, the last one first */
+byte list[JOBS], nr_list;	/* or a list, the last job first */
 byte first[JOBS], nr_first;	/* `first` */
-bool issued[JOBS + 1], at_round[JOBS + 1];	/* of the round that a job comes after; deferred there */
+bool issued[JOBS + 1], at_round[JOBS + 1];	/* a job's round: issued; the job is deferred there */
 bool in_queue[JOBS + 1];
 mtype = { UNREADY, AT_GATE, READY };
 mtype key[JOBS + 1];
-bool counted[JOBS + 1], sealed[JOBS + 1], needs[JOBS + 1];	/* the latter of the job after */
+bool counted[JOBS + 1], sealed[JOBS + 1], needs[JOBS + 1];	/* needs: its round has a job */
 byte nr_queued, at_gate;
 bool over;
 
 #define after(job) (job == 1 || job == 4)
-#define before(job) (job == 1 -> 3 : 2)	/* the job of its round */
+#define before(job) (job == 1 -> 3 : 2)	/* the job that its round may count */
 
 inline queue(job)
 {
 	d_step {
 		assert(!in_queue[job] && key[job] == READY && (!after(job) || issued[job]));
-		assert(job % 2 || in_queue[job - 1]);	/* of each thread the odd one is first */
+		assert(job % 2 || in_queue[job - 1]);	/* each thread submits the odd job first */
 		in_queue[job] = true;
 		nr_queued++
 	}
 }
 
-inline take_all()			/* the oldest one is the last of first[] */
+inline take_all()			/* the oldest job is at the end of first[] */
 {
 #ifdef BREAK_LIST
 	k = nr_list;
@@ -100,7 +99,7 @@ inline next_job()
 			}
 		fi
 	od;
-	atomic {					/* oldest first: the last of the list was pushed last */
+	atomic {					/* the oldest job first: the end of first[] */
 		job = first[nr_first - 1];
 		nr_first--
 	}
@@ -188,7 +187,7 @@ proctype submitter(byte one)
 				has = armed; armed = false
 			};
 			if
-			:: has ->			/* it was given back in between */
+			:: has ->			/* the gate became free in between */
 #ifndef BREAK_OWN
 				take_all();
 				d_step { nr_first--; assert(first[nr_first] == job) }

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of sleeping and waking: src/pool/park.[ch] ([park.S1], W1, B1..B3), rnl__idle(),
- * rnl__loop(), rnl__share_occupied() and rnl__share_queue() of src/worker/share.[ch],
- * choose_open() and choose_wake() of src/pool/choose.c, and of src/pool/lane.h the order of a put
- * ([queue.E1]) and rnl__lane_holds().
+ * rnl__loop(), rnl__share_occupied() and rnl__share_queue() of src/worker/share.[ch], choose_open()
+ * and choose_wake() of src/pool/choose.c, and of src/pool/lane.h the order of a put ([queue.E1])
+ * and rnl__lane_holds().
  *
- * Two workers and two submitters. Job 0's function returns after job 1 is done, so the other
- * worker must run job 1. There are five plans: a row of 2 and 3, then 0, then 1, to sleeping
- * workers; a row of 0 and 1; 0 and 1 by two submitters; 1 by one submitter, and a keyed job,
- * which only worker 1 may run, by the other; a row of 0 and 1 to worker 0, while a resize or
- * the pool's creation brings in worker 1, which was away and goes to sleep at any time.
+ * Two workers and two submitters.  Job 0's function returns after job 1 is done, so the other
+ * worker must run job 1.  There are five plans: a row of 2 and 3, then 0, then 1, to sleeping
+ * workers; a row of 0 and 1; 0 and 1 by two submitters; 1 by one submitter, and by the other a
+ * keyed job, which only worker 1 may run; a row of 0 and 1 to worker 0, while a resize or the
+ * pool's creation brings in worker 1, which was away and goes to sleep at any time.
  *
- * Promela is sequentially consistent, and the protocol is Dekker's. So stores that may be delayed
- * go through a store buffer, which memory() empties in order. A worker's buffer holds its plain
+ * Promela is sequentially consistent, and the protocol is Dekker's.  So stores that may be delayed
+ * go through a store buffer, which memory() empties in order.  A worker's buffer holds its plain
  * stores of `word` and `occupied`, and the fetch_or of its bit, which is only a release: a later
- * load may overtake it, though not on x86. A submitter's buffer holds the store of a job's link,
- * behind the exchange of the tail. A full barrier waits until the buffer is empty.
+ * load may overtake it, though not on x86.  A submitter's buffer holds the store of a job's link,
+ * after the tail's exchange.  A full barrier waits until the buffer is empty.
  *
- * One word of the idle set stands for all: a worker has one bit, in one word, and a waker reads each word that
- * has workers after its full barrier. A word is counted before the thread of its first worker starts, so
- * in the order of the barriers a waker that reads an older count comes before that worker's last look.
- * A thief that passes over a worker whose bit is set (share_next(), more than 64 workers) is left out.
+ * The idle set has one word here: a worker has one bit, in one word, and a waker reads each word
+ * that has workers after its full barrier.  A word is counted before the thread of its first worker
+ * starts.  So the barriers order a waker that reads an older count before that worker's last look.
+ * A thief that skips a worker with its bit set (share_next(), over 64 workers) is left out.
  *
- * Left out: work in flight and naps, which end by themselves; a taker that finds another one at
- * the head (a take is one step): then a wake may be spent on a worker that leaves its sleep
- * anyway, see docs/models.md; eventcounts; closing; the rest of resizing.
+ * Left out: work in flight and naps, which end without a wake; a taker that finds another one at
+ * the head (a take is one step): then a wake may be spent on a worker that leaves its sleep anyway,
+ * see docs/models.md; eventcounts; closing; the rest of resizing.
  *
- * Asserted: a job runs once. No thread is stuck: a state in which a job is left and no thread
- * moves is an invalid end state. So there is no lost wake-up, and no worker sleeps while
- * another's queue holds a job that it may run.
+ * Asserted: a job runs once.  No thread is stuck: if a job is left and no thread moves, that is an
+ * invalid end state.  So no wake is lost, and no worker sleeps while another's queue holds a job
+ * that it may run.
  *
- * Broken: BREAK_LOOK no second look; BREAK_S1 no full barrier before it; BREAK_E1 the put is
- * none; BREAK_LINK the look reads the link, not the tail; BREAK_BIT the waker clears the bit
- * after the wake; BREAK_SHARE a worker with more in its queue wakes no other; BREAK_P1 the start
- * of a job is no full barrier before the look for more jobs; BREAK_OCCUPY a worker is occupied
- * only after that look; BREAK_ATTEND the submitter does not look whether it is; BREAK_AWAY a
- * worker that was away, and so sets no bit, does not look again whether it still is;
+ * Broken: BREAK_LOOK no second look; BREAK_S1 no full barrier before it; BREAK_E1 the put is no
+ * full barrier; BREAK_LINK the look reads the link, not the tail; BREAK_BIT the waker clears the
+ * bit after the wake; BREAK_SHARE a worker with more jobs in its queue wakes no other; BREAK_P1 the
+ * start of a job is no full barrier before the look for more jobs; BREAK_OCCUPY a worker is
+ * occupied only after that look; BREAK_ATTEND the submitter does not check whether it is;
+ * BREAK_AWAY a worker that was away, and so sets no bit, does not check again whether it still is;
  * BREAK_BROUGHT a worker that is brought in is not woken if it sleeps.
  */
 #define NONE 255
@@ -48,15 +48,15 @@ bool bits[2];			/* the idle set */
 bool occupied[2];
 chan open_lane[2] = [NJ] of { byte };
 chan keyed_lane = [1] of { byte };	/* worker 1's */
-bool linked[NJ];		/* the link is there */
+bool linked[NJ];		/* the job's link is stored */
 byte ran[NJ];
 bool done[NJ];
 
 chan buffer[2] = [4] of { mtype };	/* a worker's stores */
-bool unput, unlinked;		/* a submitter's, of job 1 */
+bool unput, unlinked;		/* a submitter's, for job 1 */
 byte put_to;
-bool away;			/* whether worker 1 is away */
-byte plan;			/* what is submitted */
+bool away;			/* worker 1 is away */
+byte plan;			/* selects the submits */
 
 #define all_done ((plan == 0 && done[0] && done[1] && done[2] && done[3]) || \
 		  ((plan == 1 || plan == 2 || plan == 4) && done[0] && done[1]) || (plan == 3 && done[1] && done[2]))
@@ -112,7 +112,7 @@ inline park_wake(i, woke)
 	fi
 }
 
-/* rnl__idle_set_wake_one(): the bits as they were, one by one. */
+/* rnl__idle_set_wake_one(): tries the bits of one copy, one by one */
 inline idle_set_wake_one(seen, woke)
 {
 	seen = bits[0] + 2 * bits[1];			/* [park.B2] */
@@ -163,7 +163,7 @@ inline put_row(a, b)
 	d_step { open_lane[w]!a; open_lane[w]!b; linked[a] = true; linked[b] = true }	/* [queue.E2] */
 }
 
-/* The link is stored later. */
+/* Stores the link later. */
 inline put_late(a)
 {
 #ifdef BREAK_E1
@@ -216,7 +216,7 @@ proctype resizer()
 
 /* ---- the workers ---- */
 
-/* __cds_wfcq_dequeue_nonblocking(): does not see a job without its link. */
+/* __cds_wfcq_dequeue_nonblocking(): does not see a job without its link */
 inline take(lane)
 {
 	if
@@ -331,7 +331,7 @@ init
 {
 	atomic {
 		if
-#if !defined(BREAK_AWAY) && !defined(BREAK_BROUGHT)	/* they are found in the last plan */
+#if !defined(BREAK_AWAY) && !defined(BREAK_BROUGHT)	/* the last plan finds these errors */
 		:: plan = 0 -> bits[0] = true; bits[1] = true; word[0] = asleep; word[1] = asleep
 		:: plan = 1
 		:: plan = 2 -> bits[0] = true; word[0] = asleep

@@ -2,22 +2,22 @@
 /*
  * Model of wakes in a pool of two devices: rnl__share_queue() and wake_for_placed() of
  * src/worker/share.c, steal() of src/worker/loop.c, rnl__idle(), rnl__choose_put() and
- * choose_wake() of src/pool/choose.c. It is steal.pml with jobs that only workers of one device take.
+ * choose_wake() of src/pool/choose.c.  It is steal.pml with jobs that only one device's workers
+ * take.
  *
- * Workers 1 and 2 have one device, worker 0 the other one. Three jobs come, each open or placed on
- * the first device: to the queue of a busy worker of that device, which is not modelled; or to a
- * sleeper that is claimed; or to a worker that is awake and attends, without a wake. A worker that
- * has taken a job keeps it for ever: so what it should have told others it can tell at the job's
- * start alone.
+ * Workers 1 and 2 have one device, worker 0 the other one.  Each of three jobs is open, or placed
+ * on the first device.  It goes to the queue of a busy worker of that device, which is not
+ * modelled, or to a claimed sleeper, or without a wake to a worker that is awake and attends.  A
+ * worker runs the job it takes forever, so it can pass wakes on only at the job's start.
  *
- * Left out: store buffers, which park.pml has; what steal.pml has: a taker that finds another one
+ * Left out: store buffers, which park.pml has; parts of steal.pml: a taker that finds another one
  * at a lane, and comes_for_it(); spinning; urgent jobs, whose lanes and wakes are the same.
  *
- * Asserted: when nobody moves, no job lies in a queue while a worker sleeps that may take it.
+ * Asserted: when no thread can move, no queue holds a job that a sleeping worker may take.
  *
- * Broken: BREAK_PLACED a worker that takes a job wakes none for placed ones; BREAK_OTHERS it does so
- * for those in its own queue alone; BREAK_TAKERS a submit wakes any worker for a placed job;
- * BREAK_LANES a worker looks for placed jobs in its own queue alone.
+ * Broken: BREAK_PLACED a worker that takes a job wakes no worker for placed jobs; BREAK_OTHERS it
+ * only does so for jobs in its own queue; BREAK_TAKERS a submit wakes any worker for a placed job;
+ * BREAK_LANES a worker looks for placed jobs only in its own queue.
  */
 #define NJ 3
 #define OPEN 0
@@ -28,10 +28,10 @@ mtype = { awake, asleep };
 mtype word[3] = asleep;
 bool bits[3] = true;
 bool occupied[3];
-byte nr[8];			/* jobs of worker i: open at 2 i, placed behind it; 3: the busy one */
+byte nr[8];			/* jobs of worker i: open at 2 i, placed next to it; 3: busy one */
 
 #define queued(i) (nr[2 * (i)] + nr[2 * (i) + 1])
-/* may_have(): worker 0 takes no placed jobs. */
+/* may_have(): worker 0 takes no placed jobs */
 #define has_open(w, i) ((i) != (w) && nr[2 * (i)])
 #define has_placed(w, i) ((i) != (w) && (w) && nr[2 * (i) + 1])
 #define any_open(w) (has_open(w, 0) || has_open(w, 1) || has_open(w, 2) || has_open(w, 3))
@@ -57,7 +57,7 @@ inline park_wake(i)
 	fi
 }
 
-/* rnl__idle_set_wake_one(): @among has a bit for each worker. */
+/* rnl__idle_set_wake_one(): @among has a bit for each worker */
 inline idle_set_wake_one(among)
 {
 	seen = (bits[0] + 2 * bits[1] + 4 * bits[2]) & (among);
@@ -182,7 +182,7 @@ end:			word[w] == awake;
 init
 {
 	atomic {
-		if						/* idle, or just ran out */
+		if						/* idle, or just without jobs */
 		:: true
 		:: word[0] = awake; bits[0] = false
 		:: word[2] = awake; bits[2] = false
@@ -193,7 +193,7 @@ init
 		run worker(2, word[2] == asleep)
 	}
 	timeout;
-	/* The queues of workers that run, or of the busy one; a sleeper has none. */
+	/* The queues of running workers, and of the busy one; a sleeper's queue is empty. */
 	assert(!((nr[0] || nr[2] || nr[4] || nr[6]) && (sleeps(0) || sleeps(1) || sleeps(2))));
 	assert(!((nr[3] || nr[5] || nr[7]) && (sleeps(1) || sleeps(2))))
 }

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of resizing beside submits: change_staff(), bring_in(), send_away() of
- * src/worker/staff.c; reserve_keyed(), reserve_open(), took_back() of src/pool/choose.c;
- * rnl__queue_reserve() [queue.R1], _leave() [queue.A1], _promise() [queue.K1],
- * _shut_lane() [queue.K2], _keyed_done(), _lane_done(), take_keyed() of src/pool/queue.c;
- * rnl__loop(), rnl__idle(), rnl__command_may_leave(), _may_obey(), await_command() of
- * src/worker/serve.c.
+ * Model of resizes during submits: change_staff(), bring_in(), send_away() of src/worker/staff.c;
+ * reserve_keyed(), reserve_open(), took_back() of src/pool/choose.c; rnl__queue_reserve()
+ * [queue.R1], _leave() [queue.A1], _promise() [queue.K1], _shut_lane() [queue.K2], _keyed_done(),
+ * _lane_done(), take_keyed() of src/pool/queue.c; rnl__loop(), rnl__idle(),
+ * rnl__command_may_leave(), _may_obey(), await_command() of src/worker/serve.c.
  *
  * Two workers serve by the table of generation 0; the pool is resized to one worker, and back to
- * two. A thread submits two jobs of one key, which belongs to worker 0 in each table, or to
- * worker 1 where it serves; or it submits an unkeyed job, to any worker, as after a look at an
- * old table or at the idle set, and a free worker steals it.
+ * two.  A thread submits two jobs of one key, which belongs to worker 0 in each table, or to worker
+ * 1 while it serves.  Or a thread submits an unkeyed job to any worker, as after a look at an old
+ * table or at the idle set, and a free worker steals it.
  *
- * Left out: store buffers. Each decision depends on one word, read and changed at once; park.pml
- * has sleeping, with its full barriers. The counters `accepted` less `taken` and `promised` less
- * `done` are one number each, `room` and `owed`; a queue is never full. Closing; urgent workers;
- * deferred jobs; work on the stream, except that a taken job is done later.
+ * Left out: store buffers.  Each decision depends on one word, read and changed in one step;
+ * park.pml has sleeping, with its full barriers.  The counters `accepted` less `taken` and
+ * `promised` less `done` are one number each, `room` and `owed`; a queue is never full.  Closing;
+ * urgent workers; deferred jobs; work on the stream, except that a taken job is done later.
  *
- * Asserted: each job runs once; the second of the key starts when the first is done; a job is put
- * only where a worker serves, and a leaving worker leaves no job behind. No thread is stuck: a
- * job that stays, a resize that waits for ever, a worker that is not woken for a command are
- * invalid end states.
+ * Asserted: each job runs once; the key's second job starts when the first is done; a job is only
+ * put where a worker serves, and a leaving worker leaves no job.  No thread is stuck: a job that
+ * stays, an endless resize, a worker that is not woken for a command are invalid end states.
  *
  * Broken: BREAK_AWAY a worker leaves without that bit; BREAK_SHUT lanes are not shut, so a promise
- * has no order with the look at the table behind it; BREAK_TABLE a keyed submit does not look at
+ * is not ordered with the following look at the table; BREAK_TABLE a keyed submit does not look at
  * the table again after its promise; BREAK_TAG workers take keyed jobs of any generation;
- * BREAK_WAIT the new lanes are served before the old ones are done; BREAK_BACK a submit that
- * takes its reservation back wakes no worker; BREAK_THIEF a thief does not wake the worker that
- * it took from; BREAK_SERVE no worker is woken when a new generation is served; BREAK_COMMAND no
- * worker is woken for a command.
+ * BREAK_WAIT the new lanes are served before the old ones are done; BREAK_BACK a submit that takes
+ * its reservation back wakes no worker; BREAK_THIEF a thief does not wake the worker that it took
+ * from; BREAK_SERVE no worker is woken when a new generation is served; BREAK_COMMAND no worker is
+ * woken for a command.
  */
 #define NONE 255
 #define SERVE 1
@@ -37,9 +35,9 @@
 #define OPEN 2				/* the unkeyed job; 0 and 1 are keyed */
 
 byte table_gen, table_nr = 2, serving;
-byte room[2];				/* reserved and not taken */
+byte room[2];				/* reserved, but not taken */
 bool away[2];
-byte owed[4];				/* of a keyed lane: promised and not done */
+byte owed[4];				/* of a keyed lane: promised, but not done */
 bool shut[4];
 chan keyed[4] = [2] of { byte };
 chan open_lane[2] = [1] of { byte };
@@ -71,7 +69,7 @@ inline submit_keyed(j)
 		:: refused -> refused = false; took_back(w)
 		:: else ->
 #ifdef BREAK_SHUT
-			refused = (table_gen != gen);	/* no word orders it then */
+			refused = (table_gen != gen);	/* no word orders this look */
 			owed[lane(w, gen)]++;
 			if
 			:: !refused -> break
@@ -152,7 +150,7 @@ inline command(w, what)
 #endif
 }
 
-/* Like change_staff(), to generation g with nr workers. */
+/* change_staff(), to generation g with nr workers */
 inline change_staff(g, nr, old_nr)
 {
 	shut[lane(0, g)] = false;			/* rnl__queue_open_lane(), _serve() */
@@ -176,7 +174,7 @@ inline change_staff(g, nr, old_nr)
 	fi;
 #endif
 	if
-	:: nr == 2 -> wake(1)				/* workers that came */
+	:: nr == 2 -> wake(1)				/* workers that were brought in */
 	:: else
 	fi;
 #ifndef BREAK_WAIT
@@ -275,7 +273,7 @@ next:	if
 	fi;
 	if
 	:: j != NONE ->
-		room[from]--;				/* `taken` is counted after the link is cut */
+		room[from]--;				/* `taken` counts after the link is cut */
 #ifndef BREAK_THIEF
 		if					/* rnl__share_taken() */
 		:: from != w -> wake(from)

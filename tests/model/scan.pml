@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a scan through a lane beside puts and takes: cds_wfcq_enqueue() and
+ * Model of a scan through a lane during puts and takes: cds_wfcq_enqueue() and
  * __cds_wfcq_dequeue_nonblocking() of liburcu, rnl__lane_remove(), scan_lane(), rnl__scan_on() and
- * rnl__queue_expect() of src/pool/lane.h and scan.c, search_queue() of src/worker/timer_thread.c, and what
- * rnl__choose_put() tells the timer thread.
+ * rnl__queue_expect() of src/pool/lane.h and scan.c, search_queue() of src/worker/timer_thread.c,
+ * and the wake of the timer thread in rnl__choose_put().
  *
- * Two threads put three jobs. A taker takes jobs from the head, and a scanner takes some out of the
- * middle, any of them. It scans in pieces of any length, and between two of them the taker goes on.
- * The last job has a deadline: its submitter sets `due` behind the put. The scanner forgets `due`
- * before it begins, and sets it for a job that stays, or when a put that is half done hid the rest.
+ * Two threads put three jobs.  A taker takes jobs from the head, a scanner removes any jobs from
+ * the middle, in pieces of any length, between which the taker may take.  The last job has a
+ * deadline: its submitter sets `due` after the put.  The scanner clears `due` before it begins.  It
+ * sets `due` for a job that stays, or if a half-done put hid the rest.
  *
- * Left out: store buffers, all exchanges are full barriers; lanes that are held for long; that a
- * taker also tries when the first job is half put, and finds nothing.
+ * Left out: store buffers: all exchanges are full barriers; lanes that are held for long; tries of
+ * the taker while the first job is half put, which find no job.
  *
- * Asserted: a job is taken or removed once; nobody touches a job that has gone; after a scan
- * `due` is set, if the job with the deadline was put and stays, unless the taker has it. A job that is lost is an invalid
- * end state.
+ * Asserted: a job is taken or removed once, and not touched afterwards; after a scan `due` is set
+ * if the job with the deadline was put and stays, unless the taker has it.  A lost job is an
+ * invalid end state.
  *
- * Broken: BREAK_BUSY the scanner does not exclude the taker; BREAK_COUNT it goes on behind a job
- * without a look whether the job is still there; BREAK_NULL the link is not cut before the tail
- * goes back; BREAK_CUT it is cut after that; BREAK_TAIL the tail goes back without an exchange;
- * BREAK_FORGET `due` is forgotten after the scan; BREAK_MISSED a job that a put hid is forgotten.
+ * Broken: BREAK_BUSY the scanner does not exclude the taker; BREAK_COUNT it continues after a job
+ * without a check that the job is still there; BREAK_NULL the link is not cut before the tail moves
+ * back; BREAK_CUT it is cut after that; BREAK_TAIL the tail moves back without an exchange;
+ * BREAK_FORGET `due` is cleared after the scan; BREAK_MISSED a job that a put hid is forgotten.
  */
 #define NJ 3
 #define HEAD NJ
 #define NIL 255
-#define DEADLINE 2			/* the job that has one */
+#define DEADLINE 2			/* the job with the deadline */
 
 byte next[4] = NIL;
 byte tail = HEAD;
 bool busy, due, was_put;
 byte taken;
 bool gone[4];
-byte picks;				/* bits of jobs that the scanner takes out */
+byte picks;				/* bits of jobs that the scanner removes */
 
 #define all_gone (gone[0] && gone[1] && gone[2])
 
@@ -47,7 +47,7 @@ inline put(j)
 	fi
 }
 
-/* Takes the job behind @prev; `n` is that job, or NIL: not now. */
+/* Takes the job after @prev; sets `n` to that job, or to NIL: not now. */
 inline take_behind(prev)
 {
 	n = next[prev];

@@ -2,28 +2,26 @@
 /*
  * Model of thieves and their wakes: rnl__lane_try_take() of src/pool/lane.h ([queue.T1], T2),
  * steal() of src/worker/loop.c, rnl__idle(), rnl__share_occupied() and rnl__share_queue() of
- * src/worker/share.[ch], choose_open() and choose_wake() of src/pool/choose.c, and src/pool/park.[ch], whose
- * barriers are in park.pml.
+ * src/worker/share.[ch], choose_open() and choose_wake() of src/pool/choose.c, and
+ * src/pool/park.[ch], whose barriers are in park.pml.
  *
- * The queue of a worker that is busy with a long job, and so is not modelled, gets three jobs, one
- * by one, each with a wake; or the submitter claims a sleeper and puts the job in that worker's
- * queue; or it puts it in the queue of a worker that is awake and attends, and wakes none. Three
- * idle workers steal. A job's function returns when all three have begun, so each needs a worker
- * of its own.
+ * Three jobs are submitted one by one.  Each is put in the queue of a worker that is busy with a
+ * long job, and so not modelled, with a wake; or in the queue of a sleeper that the submitter
+ * claims; or without a wake in the queue of a worker that is awake and attends.  Three idle workers
+ * steal.  A job's function returns when all three have begun, so each job needs its own worker.
  *
- * A worker that was woken for a job finds `busy` held, says ASLEEP again, and sees the job in its
- * second look. A wake that exchanges its word now is spent on a worker that is awake. And a worker
- * that was woken for a job may first take another one. So a woken worker owes a look: before it
- * runs a job it looks for more jobs in any queue, and passes the wake on.
+ * A worker that was woken for a job may find `busy` held, set ASLEEP again, and see the job in its
+ * second look.  A wake that exchanges the worker's word now is spent on an awake worker.  Or the
+ * worker may first take another job.  So a woken worker owes a look: before it runs a job it looks
+ * for more jobs in any queue, and passes the wake on.
  *
  * Left out: store buffers; spinning, which makes this rarer; the owner of the queue.
  *
- * Asserted: no thread is stuck: a job that lies there while a worker sleeps is an invalid end
- * state.
+ * Asserted: no thread is stuck: a queued job while a worker sleeps is an invalid end state.
  *
  * Broken: BREAK_LEAVE a leaving worker does not know that it was woken; BREAK_WOKEN a woken worker
- * does not look; BREAK_SHARE a worker with more in its queue wakes no other; BREAK_OCCUPIED the
- * submitter does not look whether the worker attends.
+ * does not look; BREAK_SHARE a worker with more jobs in its queue wakes no other; BREAK_OCCUPIED
+ * the submitter does not check whether the worker attends.
  */
 #define NONE 255
 #define NJ 3
@@ -37,7 +35,7 @@ chan lane = [NJ] of { byte };		/* of the busy worker */
 chan own[3] = [NJ] of { byte };
 bool busy;
 byte begun;
-bool gpu;				/* if so, an idle worker's only job is not stolen */
+bool gpu;				/* then an idle worker's only job is not stolen */
 
 #define has(i) (len(own[i]) && (!gpu || occupied[i] || len(own[i]) > 1))	/* comes_for_it() */
 
@@ -83,7 +81,7 @@ proctype submitter()
 	do
 	:: j < NJ ->
 		if
-		:: lane!j; idle_set_wake_one()			/* the busy one is awake */
+		:: lane!j; idle_set_wake_one()			/* the busy worker is awake */
 		:: atomic { bits[0] -> bits[0] = false; i = 0 }; goto claimed	/* rnl__idle_set_claim() */
 		:: atomic { bits[1] -> bits[1] = false; i = 1 }; goto claimed
 		:: word[0] == awake -> i = 0; goto attends	/* attends(): a hint */
@@ -187,7 +185,7 @@ init
 		:: gpu = true
 		:: true
 		fi;
-		if						/* idle, or just ran out */
+		if						/* idle, or just without jobs */
 		:: true
 		:: word[0] = awake; bits[0] = false
 		fi;
