@@ -34,7 +34,7 @@ static inline size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* ---- what runs ------------------------------------------------------------- */
+/* ---- the functions --------------------------------------------------------- */
 
 struct unpack_args {
 	struct rnl_batch batch;

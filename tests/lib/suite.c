@@ -112,7 +112,7 @@ static const char *why_known_to_fail(const char *name)
 
 /*
  * Prints a line for each result of a test that is known to fail; the runner counts the lines.
- * Returns the number of wrong results: failures of other tests, and passes of these tests.
+ * Returns the number of wrong results: failures of other tests, and passes of tests that must fail.
  */
 static int count_wrong(SRunner *runner)
 {

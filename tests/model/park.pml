@@ -34,7 +34,7 @@
  * full barrier; BREAK_LINK the look reads the link, not the tail; BREAK_BIT the waker clears the
  * bit after the wake; BREAK_SHARE a worker with more jobs in its queue wakes no other; BREAK_P1 the
  * start of a job is no full barrier before the look for more jobs; BREAK_OCCUPY a worker is
- * occupied only after that look; BREAK_ATTEND the submitter does not check whether it is;
+ * occupied only after that look; BREAK_ATTEND the submitter does not check whether it is occupied;
  * BREAK_AWAY a worker that was away, and so sets no bit, does not check again whether it still is;
  * BREAK_BROUGHT a worker that is brought in is not woken if it sleeps.
  */

@@ -11,7 +11,7 @@
  * worker runs the job it takes forever, so it can pass wakes on only at the job's start.
  *
  * Left out: store buffers, which park.pml has; parts of steal.pml: a taker that finds another one
- * at a lane, and comes_for_it(); spinning; urgent jobs, whose lanes and wakes are the same.
+ * at a lane, and comes_for_it(); spinning; urgent jobs, with similar lanes and wakes.
  *
  * Asserted: when no thread can move, no queue holds a job that a sleeping worker may take.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The double of the CUDA runtime: captures, graphs, and what they refuse. */
+/* The double of the CUDA runtime: captures, graphs, and the calls that both refuse. */
 #include "fake.h"
 
 static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)

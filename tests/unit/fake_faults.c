@@ -146,7 +146,7 @@ static int busy_fn(struct rnl_job *job)
 	return launch_store(b->in_kernel, &b->word, 1);
 }
 
-/* tests/cuda/failure.cu tests the same on a GPU. */
+/* tests/cuda/failure.cu tests this on a GPU. */
 TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 {
 	enum { BUSY = 8, QUEUED = 1000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The wait queue of submits: the order of wakes, and what a submit leaves to the others. */
+/* The wait queue of submits: the order of wakes, and wakes passed on to other submits. */
 #include "suite.h"
 
 #include "pool/waitq.h"
