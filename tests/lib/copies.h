@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between all kinds of memory, made by jobs.  The CPU makes the same copies immediately in
- * shadows.  After the jobs, both must be equal.
+ * Copies between all kinds of memory, made by jobs.  The CPU makes each copy immediately in
+ * a shadow.  After the jobs, both must be equal.
  */
 #ifndef COPIES_H
 #define COPIES_H

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced first by every test script.  If the script tests a program, it sets `program` before: //>.
-# "$(dirname "$0")/../lib/harness.sh"
+# Sourced first by every test script.  If the script tests a program, it sets `program` before:
+#	. "$(dirname "$0")/../lib/harness.sh"
 #
 # A test is some checks, followed by `ends NAME`; or `check NAME COMMAND ...`, `same ...`.  The last
 # line of a script is `done_testing`.  $dir is a folder that is removed at the end; a program's
