@@ -9,12 +9,12 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/gwc-demo.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# All regular files that can be read.
+# Lists all readable regular files.
 for path in $DEMO_FILES; do
 	if [ -e "$path" ]; then
 		find -H "$path" -name .git -prune -o -type f -readable -print0
 	else
-		echo "demo: $path is not there (see DEMO_FILES); going on without it" >&2
+		echo "demo: $path does not exist (see DEMO_FILES); skipped" >&2
 	fi
 done >"$work/list"
 files=$(tr -dc '\0' <"$work/list" | wc -c)
@@ -26,7 +26,7 @@ fi
 echo "gwc and wc count the $files files in: $DEMO_FILES"
 wc --files0-from="$work/list" >"$work/wc"
 wc_status=$?
-# The files are few: smaller jobs than usual give all workers something to do.
+# With few files, smaller jobs than usual keep all workers busy.
 "$GWC" --stats --chunk=64K --files0-from="$work/list" >"$work/gwc" 2>"$work/stats"
 gwc_status=$?
 
@@ -37,5 +37,5 @@ if [ $gwc_status != $wc_status ] || ! cmp -s "$work/wc" "$work/gwc"; then
 	exit 1
 fi
 tail -n 1 "$work/gwc"
-echo "The same as wc, byte for byte, in all $(wc -l <"$work/gwc") lines.  How gwc did it:"
+echo "Identical to wc's output, byte for byte, in all $(wc -l <"$work/gwc") lines.  How gwc did it:"
 sed 's/^/  /' "$work/stats"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# The part of the Makefile for examples/.  A folder is a program of its name, but for common/.
-# device.cu is what needs nvcc, and device.c takes its place where there is none.
+# The part of the Makefile for examples/.  Each folder except common/ is a program of the same name.
+# device.cu needs nvcc; without nvcc, device.c replaces it.
 ex := examples
 http := $(ex)/http_server
-# In place of gwc.c these make gwc_mpi, which needs MPI.
+# gwc_mpi has these files in place of gwc.c, and needs MPI.
 GWC_MPI := $(ex)/gwc/gwc_mpi.c $(ex)/gwc/shards.c
-# buckets has files that need MPI, or NCCL, and those that take their place.
+# buckets has files that need MPI or NCCL, and replacements for builds without them.
 buckets := $(ex)/buckets
 BUCKETS_WITHOUT := $(addprefix $(buckets)/,$(if $(filter yes,$(have_MPI)),alone.c,mpi.c) \
 	$(if $(filter yes,$(have_NCCL)),no_nccl.c,nccl.c by_hand.c))
@@ -13,7 +13,7 @@ example_srcs = $(filter-out %/device.c $(GWC_MPI) $(BUCKETS_WITHOUT),$(patsubst 
 example_objs = $(patsubst %.c,%.o,$(foreach d,common $1,$(call example_srcs,$d)))
 DEVICE_EXAMPLES := allocator batch_sha256 buckets gwc loader overlap $(if $(filter yes,$(have_LIBPNG)),pipeline) \
 	specialised stream_kinds
-# http_server counts words as gwc does, and reads PNGs as pipeline does.
+# http_server uses gwc's word count and pipeline's PNG reader.
 HTTP_CPU  := $(call example_objs,http_server) $(ex)/gwc/count.o $(ex)/pipeline/png_read.o
 HTTP_LIBS += -lm
 HTTP_OBJS := $(HTTP_CPU) $(http)/device$(kernel_o) $(ex)/gwc/device$(kernel_o)
@@ -26,7 +26,7 @@ $(ex)/%.o: INC += -I$(srcdir)/$(ex)
 ifeq ($(simulation),)
 $(ex)/fan_out $(ex)/producer_consumer: %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
-# PROGRAM, OBJECTS, and the name of the variable that has its libraries.
+# Arguments: PROGRAM, OBJECTS, the name of the variable with the libraries.
 define link_example
 $1: $2 $(SO)
 	$$(call Q,LD)$$(if $$(nvcc),$$(NVLINK) -o $$@ $$(filter %.o,$$^) $$(NVWITH_SO)/.. $$(call to_host,$$($3)),\
@@ -44,7 +44,7 @@ libs_buckets := $(MPI_LIBS) $(NCCL_LIBS)
 libs_pipeline := $(LIBPNG_LIBS) -lm
 $(ex)/gwc/gwc_mpi.o: INC += $(MPI_CFLAGS)
 $(http)/%.o: INC += $(HTTP_CFLAGS)
-# The page as a C array's numbers.
+# Converts the page to the initialisers of a C array.
 $(http)/page.o: INC += -I$(http)
 $(http)/page.o: $(http)/page.inc
 $(http)/page.inc: $(srcdir)/$(http)/page.html ; @mkdir -p $(@D)

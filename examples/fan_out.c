@@ -2,9 +2,9 @@
 /*
  * fan_out: items that fan out and in, 64 at a time, in an event loop of one thread.
  *
- * Four jobs make a part of each item; three jobs come after all four, and mix the parts; one comes
- * after the three, and adds up.  When that one is done, all jobs of the item are, so the loop uses
- * the item's memory for the next one at once.  No thread waits for a barrier.
+ * Of each item, four jobs make one part each. After all four, three jobs mix the parts; after those
+ * three, one job adds the mixes up.  When the last job is done, so are all other jobs of the item,
+ * and the loop can reuse the item's memory immediately.  No thread waits for a barrier.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static int add(struct rnl_job *job)
 	return 0;
 }
 
-/* A job that comes after a barrier, or is in one, or both. */
+/* Submits a job: @after: it starts after this barrier; @in: it joins this one; both may be NULL. */
 static void submit(struct rnl_pool *pool, struct item *item, struct rnl_job *job,
 		   int (*fn)(struct rnl_job *job), struct rnl_barrier *after,
 		   struct rnl_barrier *in, struct rnl_cq *cq)
@@ -73,7 +73,7 @@ static void start(struct rnl_pool *pool, struct rnl_cq *cq, struct item *item, u
 {
 	struct rnl_barrier *made = &item->made, *mixed = &item->mixed;
 
-	memset(item, 0xee, sizeof(*item));	/* nothing of the item before is in use */
+	memset(item, 0xee, sizeof(*item));	/* no job uses the previous item any more */
 	item->number = number;
 	must(rnl_barrier_init(&item->made, pool), "rnl_barrier_init");
 	must(rnl_barrier_init(&item->mixed, pool), "rnl_barrier_init");

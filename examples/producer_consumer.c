@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The smallest complete program: two producers, four workers that square numbers, one
- * barrier.  On a GPU it needs a CUDA kernel, as in gwc/device.cu, and device "auto".
+ * The smallest complete program: two producers, four workers that square numbers, and one
+ * barrier.  To run it on a GPU, add a CUDA kernel, as in gwc/device.cu, and set device to "auto".
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,13 +14,13 @@
 enum { PRODUCERS = 2, WORKERS = 4, REQUESTS = 1000, NUMBERS = 256 };
 
 struct request {
-	struct rnl_job job;		/* a job lives in its request */
+	struct rnl_job job;		/* a job is a member of its request */
 	uint32_t numbers[NUMBERS];
 };
 
 static struct rnl_pool *pool;
 static struct rnl_barrier all_done;
-static struct request *requests;	/* REQUESTS of each producer */
+static struct request *requests;	/* REQUESTS for each producer */
 
 static void must(int ret, const char *what)
 {
@@ -43,21 +43,21 @@ static void square_on_host(struct rnl_dim grid, struct rnl_dim block, const void
 }
 RNL_HOST_KERNEL(square, square_on_host, struct square_args);
 
-/* Runs on a worker: issues work to the worker's stream, and waits for none of it. */
+/* Runs on a worker: issues work to the worker's stream, and does not wait for it. */
 static int square_request(struct rnl_job *job)
 {
 	struct request *r = rnl_container_of(job, struct request, job);
 	struct rnl_dim grid = { 1, 1, 1 }, block = { NUMBERS, 1, 1 };
 	struct square_args args;
 	void *mem = NULL;
-	int ret = rnl_scratch(sizeof(r->numbers), &mem);	/* the job's own, on the device */
+	int ret = rnl_scratch(sizeof(r->numbers), &mem);	/* this job's own device memory */
 
 	args.numbers = (uint32_t *)mem;
 	if (!ret)
 		ret = rnl_copy(mem, r->numbers, sizeof(r->numbers));
 	if (!ret)
 		ret = rnl_launch(&square, grid, block, &args);
-	/* What it returns becomes the job's result. */
+	/* The return value becomes the job's result. */
 	return ret ? ret : rnl_copy(r->numbers, mem, sizeof(r->numbers));
 }
 

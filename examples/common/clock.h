@@ -2,8 +2,8 @@
 /*
  * The device's clock: a kernel writes the time to pinned memory, in the order of its stream.
  *
- * A CUDA device reads its register globaltimer, which counts nanoseconds and which all
- * multiprocessors share.  The host device reads CLOCK_MONOTONIC.  An example defines the kernel by
+ * A CUDA device reads its register globaltimer, which counts nanoseconds and is shared by all
+ * multiprocessors.  The host device reads CLOCK_MONOTONIC.  An example defines the kernel with
  * CLOCK_KERNEL, in its device.cu and device.c.
  */
 #ifndef EXAMPLES_CLOCK_H
@@ -24,7 +24,7 @@ SHARED_BEGIN
 extern const struct rnl_kernel clock_kernel;
 SHARED_END
 
-/* In a job: writes the device's time to pinned memory.  Return: as rnl_launch(). */
+/* Writes the device's time to pinned memory.  Called in a job.  Returns like rnl_launch(). */
 static inline int clock_write(uint64_t *ns)
 {
 	const struct rnl_dim one = { 1, 1, 1 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line of an example, by argp.
+ * The command line of an example, parsed by argp.
  *
  * DESIGN
- * The rows of the example's table become argp's; argp hands each option back by its key,
- * and the row tells how to read the argument and where to store it.  A message about a
- * mistake names the argument, the option, and what would be right.
+ * The rows of the example's table are converted to argp's rows.  argp returns each option's key;
+ * the key's row says how to read the argument and where to store it.  An error message names the
+ * argument and the option, and says which arguments are valid.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 #include <runnel.h>
 
 #define OPTIONS_MAX 31
-#define FIRST_KEY 256		/* of options without a letter */
+#define FIRST_KEY 256		/* keys of options without a letter start here */
 
 struct command_line {
 	const struct program_option *table;
@@ -56,7 +56,7 @@ static void store_number(struct argp_state *state, const struct program_option *
 	if (end && units && *end && strchr("KkMmGg", *end)) {
 		const unsigned shift = strchr("Kk", *end) ? 10 : strchr("Mm", *end) ? 20 : 30;
 
-		/* A number that is too large must not become a small one. */
+		/* Shifting a number that is too large could overflow to a small one. */
 		number = number > o->max ? number : number << shift;
 		end++;
 	}
@@ -68,7 +68,7 @@ static void store_number(struct argp_state *state, const struct program_option *
 	argp_error(state, "'%s' is not good for --%s: give a %s %llu %s %llu%s", arg, o->name,
 		   units && o->min > 1 ? "multiple of" : "number from",
 		   (unsigned long long)o->min, units && o->min > 1 ? "up to" : "to",
-		   (unsigned long long)o->max, units ? ", or one with K, M or G behind it" : "");
+		   (unsigned long long)o->max, units ? ", optionally followed by K, M or G" : "");
 }
 
 static void store_choice(struct argp_state *state, const struct program_option *o, const char *arg)
@@ -87,7 +87,7 @@ static void store_choice(struct argp_state *state, const struct program_option *
 	argp_error(state, "'%s' is not good for --%s: give %s", arg, o->name, o->choices);
 }
 
-/* Checks only the spelling: a server must not start CUDA before it forks. */
+/* Checks only the spelling, without asking CUDA: a server must not start CUDA before it forks. */
 static void store_device(struct argp_state *state, const struct program_option *o, const char *arg)
 {
 	const bool host = o->several && !strncmp(arg, "host:", 5);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line of an example: one table of options, from which argp makes --help,
- * --version, and the messages about mistakes.
+ * The command line of an example: one table of options, from which argp makes --help, --version
+ * and the error messages.
  */
 #ifndef EXAMPLES_OPTIONS_H
 #define EXAMPLES_OPTIONS_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXIT_USAGE 2		/* the exit status when something is wrong with the command line */
+#define EXIT_USAGE 2		/* exit status after an error in the command line */
 
 enum option_kind {
 	OPTION_IS_FLAG,
@@ -30,14 +30,14 @@ struct program_option {
 	enum option_kind kind;
 	void *to;		/* the variable that receives the value ... */
 	size_t size;		/* ... and its size */
-	uint64_t min, max;	/* a size has to be a multiple of `min` */
+	uint64_t min, max;	/* a size must be a multiple of `min` */
 	const char *choices;	/* "first|second": the variable receives 0 or 1 */
-	bool optional;		/* without an argument the choice is the first */
-	bool several;		/* a device may be a list of them */
-	const char *(*parse)(void *to, const char *arg);	/* returns what is wrong, or NULL */
+	bool optional;		/* the argument may be omitted: the first choice */
+	bool several;		/* a list of devices is allowed */
+	const char *(*parse)(void *to, const char *arg);	/* returns an error text, or NULL */
 };
 
-/* The end of a row, by the kind of the option's argument. */
+/* Each macro is the end of a row, for one kind of argument. */
 #define OPTION_TO(k, p) .kind = OPTION_IS_##k, .to = (p), .size = sizeof(*(p))
 #define OPTION_FLAG(p) OPTION_TO(FLAG, p)
 #define OPTION_NUMBER(p, least, most) OPTION_TO(NUMBER, p), .min = (least), .max = (most)
@@ -47,10 +47,10 @@ struct program_option {
 #define OPTION_MAY_CHOOSE(p, names) OPTION_CHOICE(p, names), .optional = true
 #define OPTION_PARSED(p, fn) OPTION_TO(PARSED, p), .parse = (fn)
 
-/* A row of its own. */
+/* A whole row. */
 #define OPTION_DEVICE(p) \
 	{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host", OPTION_TO(DEVICE, p) }
-/* Of a program that spreads its work over several. */
+/* A whole row, for a program that can use several devices. */
 #define OPTION_DEVICES(p) \
 	{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, cuda:N,N,..., cuda:all, host, " \
 	  "host:N", OPTION_TO(DEVICE, p), .several = true }
@@ -61,16 +61,15 @@ struct program_operands {
 };
 
 /*
- * Parses the command line.  Exits after --help and --version with 0, and with 2 when
- * something is wrong.
- * @doc: what the program does, for --help; the text behind a '\v' follows the options.
- * @table: ends with a row that has no name.
- * @operands: receives the arguments that are no options; NULL: there must be none.
+ * Parses the command line.  Exits with 0 after --help and --version, and with 2 after an error.
+ * @doc: what the program does, for --help; the text after a '\v' is printed below the options.
+ * @table: ends with a row without a name.
+ * @operands: receives the arguments that are not options; NULL: such an argument is an error.
  */
 void program_options(int argc, char **argv, const char *doc, const struct program_option *table,
 		     struct program_operands *operands);
 
-/* For what a row of the table cannot say: prints the message, and exits with 2. */
+/* For errors that the table cannot express: prints the message and exits with 2. */
 __attribute__((format(printf, 1, 2))) _Noreturn void program_misuse(const char *format, ...);
 
 #endif /* EXAMPLES_OPTIONS_H */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that is there in full, or not at all.
+ * An output file that appears only when it is complete.
  *
  * DESIGN
- * The file is written under the name FILE.part, and gets its own name at the end.  So a file of
- * that name from before stays until the new one is complete.  A device, a pipe or a link is
- * written straight, since a rename would replace it.
+ * The program writes FILE.part, which is renamed to FILE at the end.  So an older FILE stays until
+ * the new one is complete.  A device, a pipe or a link is written directly, because a rename would
+ * replace it.
  */
 #include "config.h"
 

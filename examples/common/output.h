@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that is there in full, or not at all. */
+/* An output file that appears only when it is complete. */
 #ifndef EXAMPLES_OUTPUT_H
 #define EXAMPLES_OUTPUT_H
 
 #include <stdio.h>
 
 struct output {
-	FILE *to;		/* for the caller to write to */
+	FILE *to;		/* the stream that the caller writes to */
 	const char *file;
-	char *part;		/* the name until the end; NULL: `file` is no regular file */
+	char *part;		/* the temporary name; NULL: `file` is not a regular file */
 };
 
-/* Begins a file.  @file: valid until the end.  Return: 0 or a negative errno. */
+/* Begins a file.  @file: must stay valid until output_end().  Returns 0 or a negative errno. */
 int output_begin(struct output *out, const char *file);
 
 /*
- * Ends the file: from now on it is there under its name, unless something failed.
- * @ret: 0, or the caller's own negative errno.  Return: the first error.
+ * Closes the file, and renames it to its final name unless something failed.
+ * @ret: 0, or the caller's own negative errno.  Returns the first error.
  */
 int output_end(struct output *out, int ret);
 

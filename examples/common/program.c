@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The beginning, the end, and the messages of an example. */
+/* Start, exit and messages of an example. */
 #include "config.h"
 
 #include "common/program.h"
@@ -30,7 +30,7 @@ void program_flush(void)
 
 	if ((err || ferror(stdout)) && !atomic_exchange(&output_failed, true))
 		program_warn("standard output: %s", err ? strerror(err) :
-			     "not all of it was written");
+			     "the output is incomplete");
 }
 
 static void check_output(void)
@@ -42,8 +42,8 @@ static void check_output(void)
 }
 
 /*
- * A standard descriptor that is closed would be given to the next file that is opened.
- * /dev/null takes its place, opened the wrong way round, so that using it fails.
+ * The next opened file would take the number of a standard descriptor that is closed.  Opens
+ * /dev/null there instead, in the wrong direction, so that reads and writes still fail.
  */
 static void keep_standard_descriptors(void)
 {
@@ -56,10 +56,10 @@ void program_begin(void)
 {
 	keep_standard_descriptors();
 	atexit(check_output);
-	rnl_setup();	/* after a failure fewer streams may run at once: no reason to end */
+	rnl_setup();	/* if it fails, fewer streams may run concurrently; that is not fatal */
 }
 
-/* A terminal would obey the control characters of a name, also U+0080 to U+009F in UTF-8. */
+/* Hides control characters, which a terminal would obey; in UTF-8 also U+0080 to U+009F. */
 static void put(char *text)
 {
 	for (char *c = text; *c; c++) {
@@ -78,7 +78,7 @@ __attribute__((format(printf, 1, 0))) static void say(const char *format, va_lis
 
 	vsnprintf(text, sizeof(text), format, args);
 	progress_clear();
-	program_flush();	/* both may go to one place, in the order of the events */
+	program_flush();	/* keeps stdout and stderr in order if both go to one place */
 	put(text);
 }
 
@@ -132,13 +132,13 @@ static enum rnl_guard wanted_guard(void)
 		return RNL_GUARD_OFF;
 	if (*text >= '0' && *text <= '2' && !text[1])	/* the numbers of enum rnl_guard */
 		return (enum rnl_guard)(*text - '0');
-	program_warn("RUNNEL_GUARD is '%s', and counts as 0: 1 reports, 2 makes jobs fail", text);
+	program_warn("RUNNEL_GUARD is '%s', and is ignored: 1 reports, 2 makes jobs fail", text);
 	return RNL_GUARD_OFF;
 }
 
 static bool guarded;
 
-/* Any thread calls this. */
+/* Context: any thread. */
 static void log_message(void *all, enum rnl_log_level level, const char *text)
 {
 	char shown[1024];
@@ -151,7 +151,7 @@ static void log_message(void *all, enum rnl_log_level level, const char *text)
 
 struct rnl_pool *program_pool(struct rnl_pool_attr *attr)
 {
-	static bool shown;	/* a path is one socket: the first pool's */
+	static bool shown;	/* only the first pool gets the socket */
 	struct rnl_pool *pool = NULL;
 	const char *top = getenv("RUNNEL_TOP");
 	int ret;
@@ -163,7 +163,7 @@ struct rnl_pool *program_pool(struct rnl_pool_attr *attr)
 	if (!attr->log)
 		attr->log = log_message;
 	ret = rnl_pool_create(&pool, attr);
-	if (ret == -EADDRINUSE) {	/* another process has the socket: this one is not shown */
+	if (ret == -EADDRINUSE) {	/* another process uses the socket: go on without it */
 		attr->top = NULL;
 		ret = rnl_pool_create(&pool, attr);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a program is, as a line on the terminal; progress.h has the design. */
+/* A progress line on the terminal; progress.h describes the design. */
 #include "config.h"
 
 #include "common/progress.h"

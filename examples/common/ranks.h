@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs over many machines share: MPI's errors, and the device of a rank.
+ * Shared by the examples that run on many machines: MPI's errors, and the device of a rank.
  *
- * MPI reports errors to the caller after ranks_begin().  A rank that cannot go on ends the job:
- * by ranks_must(), or by an exit status that is not 0, for which mpirun stops the other ranks.
+ * After ranks_begin(), MPI reports errors to the caller.  A rank that cannot go on ends the whole
+ * job: by ranks_must(), or by a non-zero exit status, which makes mpirun stop the other ranks.
  */
 #ifndef EXAMPLES_RANKS_H
 #define EXAMPLES_RANKS_H
@@ -18,7 +18,7 @@
 
 #include "program.h"
 
-/* Ends the job if @ret is an error of MPI: "program: @what: what @ret means". */
+/* Ends the job if @ret is an error of MPI: prints "program: @what: ERROR". */
 static inline void ranks_must(int ret, const char *what)
 {
 	char text[MPI_MAX_ERROR_STRING] = "an error without a text";
@@ -32,7 +32,7 @@ static inline void ranks_must(int ret, const char *what)
 	_Exit(EXIT_FAILURE);
 }
 
-/* Starts MPI.  @level: of MPI_Init_thread(): which threads will call MPI. */
+/* Starts MPI.  @level: the thread level for MPI_Init_thread(). */
 static inline void ranks_begin(int level, int *rank, int *nr)
 {
 	static char buffer[BUFSIZ];
@@ -40,17 +40,17 @@ static inline void ranks_begin(int level, int *rank, int *nr)
 
 	ranks_must(MPI_Init_thread(NULL, NULL, level, &given), "MPI_Init_thread");
 	if (given < level)
-		program_die("this MPI does not let several threads call it");
+		program_die("this MPI does not support calls by several threads");
 	ranks_must(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "error handler");
 	ranks_must(MPI_Comm_rank(MPI_COMM_WORLD, rank), "MPI_Comm_rank");
 	ranks_must(MPI_Comm_size(MPI_COMM_WORLD, nr), "MPI_Comm_size");
-	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));	/* MPICH has taken it away */
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));	/* MPICH turned buffering off */
 }
 
 /*
- * The device of this rank.  The ranks of one host take its GPUs in turn, if the user leaves the
- * choice: with "auto" or "cuda".  Context: all ranks call it, whatever their device.
- * @text: holds the name.  Return: @device, or @text.
+ * Returns the device of this rank: @device, or @text.  If the user leaves the choice open ("auto"
+ * or "cuda"), the ranks of one host take its GPUs in turn.  Context: all ranks must call it,
+ * whatever their device.  @text: buffer for the name.
  */
 static inline const char *ranks_device(const char *device, char text[16])
 {

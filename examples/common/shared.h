@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* For headers that C and CUDA C++ share. */
+/* Macros for headers that C and CUDA C++ share. */
 #ifndef EXAMPLES_SHARED_H
 #define EXAMPLES_SHARED_H
 
-#define PROGRAM_WORKERS_MAX 64	/* of an example; a pool may have RNL_WORKERS_MAX */
+#define PROGRAM_WORKERS_MAX 64	/* an example's limit; a pool's is RNL_WORKERS_MAX */
 
 #ifdef __cplusplus
 #define SHARED_BEGIN extern "C" {
@@ -13,7 +13,7 @@
 #define SHARED_END
 #endif
 
-/* A function of the host and of the device. */
+/* A function for the host and for the device. */
 #ifdef __CUDACC__
 #define SHARED static __host__ __device__ __forceinline__
 #else

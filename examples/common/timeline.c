@@ -3,10 +3,10 @@
  * A timeline as SVG: rows of bars on one scale of time.
  *
  * DESIGN
- * Any browser shows the file, which needs nothing else; the tooltip of a bar has its times.
- * From top to bottom: title, subtitle, legend, the panels with their rows, the axis.  Rows with
- * names are high; without one they are thin, so that many fit.  A bar that overlaps the one
- * before it in its row has half the height.
+ * Any browser shows the file without other files; the tooltip of a bar shows its times.  From top
+ * to bottom there are: title, subtitle, legend, the panels with their rows, the axis.  Named rows
+ * are high; unnamed ones are thin, so that many fit.  A bar that overlaps the previous bar of its
+ * row has half the height.
  */
 #include "config.h"
 
@@ -23,17 +23,17 @@
 #define RIGHT 24.0
 #define HEAD 64.0
 #define LEGEND 24.0
-#define HEADING 40.0		/* of a panel */
+#define HEADING 40.0		/* height of a panel's heading */
 #define GAP 18.0		/* below a panel */
 #define FOOT 34.0
-#define LETTER 7.0		/* width of a letter, about */
+#define LETTER 7.0		/* approximate width of a letter */
 #define TICKS 14		/* at most */
 
 struct scale {
-	double left;			/* where the time begins */
-	double ms, per_ms;		/* of the whole width */
+	double left;			/* x of time 0 */
+	double ms, per_ms;		/* of the whole width; pixels per ms */
 	double row, bar;		/* heights */
-	double head;			/* of all above the first panel */
+	double head;			/* height of everything above the first panel */
 	uint64_t origin;
 };
 
@@ -73,7 +73,7 @@ static void draw_legend(FILE *to, const struct timeline *t)
 	}
 }
 
-/* At most TICKS marks, at round numbers of ms. */
+/* Draws at most TICKS marks, at round numbers of ms. */
 static void draw_axis(FILE *to, const struct scale *s, double bottom)
 {
 	double step = 0.001;
@@ -89,7 +89,7 @@ static void draw_axis(FILE *to, const struct scale *s, double bottom)
 	}
 }
 
-/* Draws headings and empty rows.  @tops: receives where each row begins.  Return: the end. */
+/* Draws headings and empty rows.  @tops: receives each row's top.  Returns the bottom. */
 static double draw_rows(FILE *to, const struct timeline *t, const struct scale *s, double *tops)
 {
 	double top = s->head;
