@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * allocator: what device memory for each request costs, in three ways.
+ * allocator: compares three ways to get device memory for each request.
  *
  * DESIGN
- * A server's loop: it keeps SLOTS requests under way, reaps the finished ones from a
- * completion queue, checks their replies, and submits the next request of the slot.  The
- * ways differ only in the function of the job.  The sizes are random, and equal in all ways.
- * Each turn runs all ways, so that a disturbance of the machine meets all of them.  Turn 0
- * warms up: after it the workers have enough scratch, and no job of rnl_scratch() should call
- * the device's allocator any more.
+ * The program is a server's loop: it keeps SLOTS requests in flight, reaps finished ones from a
+ * completion queue, checks their replies, and submits the slot's next request.  The ways differ
+ * only in the job's function.  The random sizes are the same in all ways.  Each turn runs all ways,
+ * so a disturbance of the machine affects all of them.  Turn 0 warms up: after it the workers have
+ * enough scratch memory, and rnl_scratch() should not call the device's allocator any more.
  */
 #include "config.h"
 
@@ -27,7 +26,7 @@
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 
-#define SLOTS 64		/* requests under way */
+#define SLOTS 64		/* requests in flight */
 #define BYTES_MAX (1 << 30)
 #define REPEAT_MAX 1000
 
@@ -36,13 +35,13 @@ static struct {
 	const char *device;
 	unsigned workers, repeat;
 	uint64_t requests, seed;
-	size_t min, max;		/* bytes of device memory for a request */
+	size_t min, max;		/* bytes of device memory per request */
 
 	struct rnl_device_info info;
 	struct rnl_pool *pool;
 	struct rnl_cq *cq;
 	struct allocator_request slots[SLOTS];
-	uint64_t device_calls;		/* during rnl_scratch()'s timed runs */
+	uint64_t device_calls;		/* by the allocator during rnl_scratch()'s timed runs */
 } bench = {
 	.device = "auto",
 	.workers = 4,
@@ -56,9 +55,9 @@ static struct {
 
 static const char doc[] =
 	"Runs requests that each get device memory of a random size, fill it, and copy 4 KB of it "
-	"back; with cudaMalloc(), with cudaMallocAsync(), and with rnl_scratch(); on the host "
-	"device with malloc() and rnl_scratch().  Checks every reply, and prints what a request "
-	"costs in each way.";
+	"back: with cudaMalloc(), with cudaMallocAsync(), and with rnl_scratch(); on the host "
+	"device with malloc() and rnl_scratch().  Checks every reply, and prints the cost of a "
+	"request in each way.";
 
 static void parse_options(int argc, char **argv)
 {
@@ -67,12 +66,12 @@ static void parse_options(int argc, char **argv)
 		  OPTION_NUMBER(&bench.requests, 1, 1000000000) },
 		{ "workers", 0, "N", "threads, each with a stream; 4",
 		  OPTION_NUMBER(&bench.workers, 1, PROGRAM_WORKERS_MAX) },
-		{ "min", 0, "SIZE", "the least bytes of device memory for a request; 4K",
+		{ "min", 0, "SIZE", "smallest device memory of a request, in bytes; 4K",
 		  OPTION_SIZE(&bench.min, 1, BYTES_MAX) },
-		{ "max", 0, "SIZE", "the most; 4M", OPTION_SIZE(&bench.max, 1, BYTES_MAX) },
-		{ "seed", 0, "N", "of the sizes; 1", OPTION_NUMBER(&bench.seed, 0, UINT64_MAX) },
+		{ "max", 0, "SIZE", "largest; 4M", OPTION_SIZE(&bench.max, 1, BYTES_MAX) },
+		{ "seed", 0, "N", "seed of the sizes; 1", OPTION_NUMBER(&bench.seed, 0, UINT64_MAX) },
 		OPTION_DEVICE(&bench.device),
-		{ "repeat", 0, "N", "timed runs, of which the median is printed; 5",
+		{ "repeat", 0, "N", "timed runs; the median is printed; 5",
 		  OPTION_NUMBER(&bench.repeat, 1, REPEAT_MAX) },
 		{ .name = NULL }
 	};
@@ -85,7 +84,7 @@ static void parse_options(int argc, char **argv)
 
 /* ---- the ways ------------------------------------------------------------ */
 
-/* Sets the memory, and copies the last of it back. */
+/* Fills the memory and copies its last bytes back. */
 static int use(const struct allocator_request *r, void *mem)
 {
 	const char *last = (const char *)mem + r->bytes - r->reply_bytes;
@@ -126,8 +125,8 @@ enum { MALLOC, ASYNC, SCRATCH, NR_WAYS };
 
 static struct way {
 	const char *name;
-	int (*init)(struct rnl_job *job);	/* NULL: not possible here */
-	double us[REPEAT_MAX];			/* for each request, of each run */
+	int (*init)(struct rnl_job *job);	/* NULL: not available */
+	double us[REPEAT_MAX];			/* per request, for each run */
 	double median;
 } ways[NR_WAYS] = {
 	[MALLOC] = { .name = "cudaMalloc, cudaFree" },
@@ -137,7 +136,7 @@ static struct way {
 
 /* ---- the loop ------------------------------------------------------------ */
 
-/* The size of request @i: splitmix64 of the seed. */
+/* Returns the size of request @i: splitmix64 of the seed. */
 static size_t size_of(uint64_t i)
 {
 	const uint64_t choices = bench.max - bench.min + 1;
@@ -152,11 +151,11 @@ static void start(struct allocator_request *r, uint64_t i)
 {
 	r->bytes = size_of(i);
 	r->reply_bytes = r->bytes < ALLOCATOR_REPLY ? r->bytes : ALLOCATOR_REPLY;
-	r->value++;		/* other than in the last reply */
+	r->value++;		/* differs from the last reply */
 	program_must(rnl_submit(bench.pool, &r->job), "submitting a request");
 }
 
-/* Ends the program if the request failed, or its reply is not all `value`. */
+/* Ends the program if the request failed or its reply is wrong. */
 static void finish(struct allocator_request *r, const char *name)
 {
 	const int result = r->job.result;
@@ -170,7 +169,7 @@ static void finish(struct allocator_request *r, const char *name)
 		program_die("%s: the reply to a request is wrong", name);
 }
 
-/* Return: microseconds for each request. */
+/* Returns microseconds per request. */
 static double run(const struct way *way)
 {
 	const uint64_t nr = bench.requests;

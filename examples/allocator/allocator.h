@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * allocator: what device memory for each request costs, in three ways.
+ * allocator: compares three ways to get device memory for each request.
  *
  *	allocator.c	options, the loop of requests, the table
- *	device.cu	requests that call CUDA themselves; device.c: without nvcc
+ *	device.cu	requests that call CUDA directly; device.c: replaces it without nvcc
  */
 #ifndef ALLOCATOR_H
 #define ALLOCATOR_H
@@ -17,16 +17,16 @@
 
 SHARED_BEGIN
 
-#define ALLOCATOR_REPLY 4096	/* bytes that are copied back, at most */
+#define ALLOCATOR_REPLY 4096	/* bytes copied back at most */
 
-/* Gets `bytes` of device memory, sets them to `value`, and copies the last of them back. */
+/* Gets `bytes` of device memory, sets them to `value`, and copies the last bytes back. */
 struct allocator_request {
 	struct rnl_job job;
 	size_t bytes;
 	unsigned char value;
 	unsigned char *reply;		/* pinned */
 	size_t reply_bytes;
-	void *mem;			/* to be freed when the job is done; or NULL */
+	void *mem;			/* freed when the job is done; or NULL */
 };
 
 static inline struct allocator_request *allocator_request_of(struct rnl_job *job)
@@ -35,11 +35,11 @@ static inline struct allocator_request *allocator_request_of(struct rnl_job *job
 }
 
 struct allocator_cuda {
-	/* Initialise the job of a request that gets its memory from CUDA and gives it back. */
+	/* Initialise the job of a request that gets its memory from CUDA, and frees it. */
 	int (*init_malloc)(struct rnl_job *job);	/* by cudaMalloc(), cudaFree() */
 	int (*init_async)(struct rnl_job *job);		/* by cudaMallocAsync(), cudaFreeAsync() */
 
-	/* Makes cudaMallocAsync() keep freed memory, as a server would. */
+	/* Makes cudaMallocAsync() keep freed memory, like a server. */
 	int (*keep_async)(int ordinal);
 };
 extern const struct allocator_cuda *const allocator_cuda;	/* NULL: built without nvcc */

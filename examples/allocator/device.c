@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* allocator without nvcc: rnl_scratch() and malloc() alone are compared. */
+/* allocator without nvcc: compares only rnl_scratch() and malloc(). */
 #include "allocator.h"
 
 const struct allocator_cuda *const allocator_cuda = NULL;

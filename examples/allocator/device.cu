@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * allocator's requests that call CUDA themselves.
+ * allocator's requests that call CUDA directly.
  *
  * DESIGN
- * The jobs name no stream, as most CUDA code, and so use their worker's.  They check a CUDA
- * call only where they could not go on without it: the rnl_job_init() of runnel/cuda.h makes
- * a job fail when a CUDA call in it failed.
+ * Like most CUDA code, the jobs name no stream, so they use their worker's stream.  They check a
+ * CUDA call only if they cannot continue without it: a job that rnl_job_init() of runnel/cuda.h set
+ * up fails when one of its CUDA calls fails.
  */
 #include <runnel/cuda.h>
 
@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-/* Sets the memory, and copies the last of it back. */
+/* Fills the memory and copies its last bytes back. */
 static void use(const struct allocator_request *r, void *mem)
 {
 	const char *last = (const char *)mem + r->bytes - r->reply_bytes;
@@ -30,7 +30,7 @@ static int with_malloc(struct rnl_job *job)
 	if (cudaMalloc(&mem, r->bytes))
 		return 0;		/* the job fails: see above */
 	use(r, mem);
-	/* Waits until the device has done the work of all jobs. */
+	/* cudaFree() waits until the device has finished the work of all jobs. */
 	cudaFree(mem);
 	return 0;
 }
@@ -62,7 +62,7 @@ static int keep_async(int ordinal)
 	uint64_t all = UINT64_MAX;
 	cudaMemPool_t pool;
 
-	/* By default, free memory goes back to the system with the next synchronisation. */
+	/* By default, the next synchronisation returns free memory to the system. */
 	if (cudaDeviceGetDefaultMemPool(&pool, ordinal) ||
 	    cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all))
 		return -EIO;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * batch_sha256: the SHA-256 of many files, on a GPU where there is one.
+ * batch_sha256: the SHA-256 of many files, on a GPU if there is one.
  *
  * DESIGN
- * One thread runs the loop.  Messages, which are files or lines, are in a ring in the order
- * of the input.  A message has one part under way at a time: the part is read into a slot
- * and sent; when it is back, the next part follows, with the state after the part before.  So
- * a message of any size needs little memory, and thousands of messages are under way.  Only
- * the output waits for a single one: the first message of the ring is printed when it is over.
+ * One thread runs the loop.  Messages (files or lines) are in a ring, in input order.  Only one
+ * part of a message is in flight: it is read into a slot and sent; when its answer arrives, the
+ * next part is sent with the hash state so far.  So a message of any size needs little memory, and
+ * thousands of messages can be in flight.  Only the output is in order: a finished message is
+ * printed when it is the first of the ring.
  *
- * A message for which there is no slot waits in a list, which goes before new messages.
- * Slots belong only to parts that are under way, so a slot comes back.
+ * If no slot is free, the message is appended to a list, which is served before new messages.
+ * This cannot deadlock: only parts in flight have slots, so a slot always becomes free.
  */
 #include "config.h"
 
@@ -29,7 +29,7 @@
 #include <runnel/device.h>
 
 #define RING (1u << 14)		/* messages */
-#define BURST 256u		/* messages that begin before the loop reaps again */
+#define BURST 256u		/* new messages per turn of the loop */
 
 struct loop {
 	struct sha256_input in;
@@ -37,7 +37,7 @@ struct loop {
 	struct sha256_message *ring;
 	uint64_t nr_begun, nr_printed;	/* message i is in ring[i % RING] */
 	uint64_t bytes;
-	struct sha256_message *waiting, **waiting_end;	/* for slots */
+	struct sha256_message *waiting, **waiting_end;	/* messages that wait for a slot */
 	bool failed;
 };
 
@@ -53,17 +53,17 @@ static void parse_options(struct sha256_options *opt, struct program_operands *f
 	static char dash[] = "-", *standard_input[] = { dash };
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	const struct program_option table[] = {
-		{ "lines", 0, NULL, "of each line of each FILE, without its newline; names are "
-		  "followed by a colon and the line's number, from 1 on",
+		{ "lines", 0, NULL, "hash each line of each FILE, without its newline; a colon and "
+		  "the line's number, from 1 on, follow the name",
 		  OPTION_FLAG(&opt->lines) },
-		{ "one-by-one", 0, NULL, "without the batcher: a job, copies and a launch for each "
+		{ "one-by-one", 0, NULL, "do not batch: use a job, copies and a launch for each "
 		  "part, for comparison", OPTION_FLAG(&opt->one_by_one) },
 		{ "part", 0, "SIZE", "bytes of a message in one request, a multiple of 64 up to 1M; "
 		  "64K", OPTION_SIZE(&opt->part, SHA256_BLOCK, 1 << 20) },
 		OPTION_DEVICE(&opt->device),
 		{ "workers", 0, "N", "threads that run batches, each with a stream",
 		  OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
-		{ "stats", 0, NULL, "at the end, print figures on standard error",
+		{ "stats", 0, NULL, "at the end, print statistics on standard error",
 		  OPTION_FLAG(&opt->stats) },
 		{ .name = NULL }
 	};
@@ -112,7 +112,7 @@ static void print_stats(const struct loop *loop, uint64_t ns)
 
 /* ---- one message --------------------------------------------------------- */
 
-/* Reads and sends the next part.  Return: false if there is no slot for it. */
+/* Reads and sends the next part.  Returns false if no slot is free. */
 static bool go_on(struct loop *loop, struct sha256_message *m)
 {
 	struct sha256_part *part;
@@ -136,7 +136,7 @@ static void wait_for_slot(struct loop *loop, struct sha256_message *m)
 	loop->waiting_end = &m->next;
 }
 
-/* A part is back. */
+/* Handles the answer to a part. */
 static void come_back(struct loop *loop, struct sha256_message *m)
 {
 	m->state = sha256_slot_take(&loop->slots, &m->slot);
@@ -147,7 +147,7 @@ static void come_back(struct loop *loop, struct sha256_message *m)
 		wait_for_slot(loop, m);
 }
 
-/* Return: as sha256_input_next(). */
+/* Returns like sha256_input_next(). */
 static int begin_next(struct loop *loop)
 {
 	static const struct sha256_state begin = SHA256_BEGIN;
@@ -169,7 +169,7 @@ static int begin_next(struct loop *loop)
 
 /* ---- all messages --------------------------------------------------------- */
 
-/* Return: whether some message went on. */
+/* Returns true if it sent a part of a waiting message. */
 static bool go_on_waiting(struct loop *loop)
 {
 	bool some = false;
@@ -183,7 +183,7 @@ static bool go_on_waiting(struct loop *loop)
 	return some;
 }
 
-/* Return: whether some message began; *@more: there may be more input. */
+/* Returns true if it began a message.  @more: set to true if there may be more input. */
 static bool begin_some(struct loop *loop, bool *more)
 {
 	unsigned nr = 0;
@@ -212,7 +212,7 @@ static void print_some(struct loop *loop)
 	}
 }
 
-/* Return: the bytes of all files; 0: there are others, as standard input. */
+/* Returns the bytes of all files, or 0 if one is not a regular file. */
 static uint64_t bytes_of(const struct program_operands *files)
 {
 	uint64_t bytes = 0;

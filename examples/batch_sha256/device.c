@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* batch_sha256 without nvcc: the host function of its kernel alone. */
+/* batch_sha256 without nvcc: only the host function of its kernel. */
 #include <runnel/kernel.h>
 
 #include "hash.h"

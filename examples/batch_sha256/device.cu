@@ -3,9 +3,9 @@
  * The hashing kernel.
  *
  * DESIGN
- * The blocks of a message depend on one another, so one thread hashes a message, and a GPU
- * needs many messages to be busy.  Blocks of one warp spread a small batch over all
- * multiprocessors.  A warp takes as long as the longest part in it.
+ * A block of a message depends on the block before it, so one thread hashes one message, and a GPU
+ * needs many messages to be busy.  Thread blocks of one warp spread a small batch over all
+ * multiprocessors.  A warp takes as long as its longest part.
  */
 #include <runnel/cuda.h>
 

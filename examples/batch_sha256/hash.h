@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SHA-256 (FIPS 180-4) of a message in parts: the arithmetic of the host function and of
- * the CUDA kernel, and the requests that both take.
+ * SHA-256 (FIPS 180-4) of a message in parts: the arithmetic that the host function and the CUDA
+ * kernel share, and the format of their requests.
  */
 #ifndef SHA256_HASH_H
 #define SHA256_HASH_H
@@ -18,7 +18,7 @@ SHARED_BEGIN
 
 #define SHA256_BLOCK 64		/* bytes */
 
-/* Unrolls the next loop on the GPU, so that arrays can be registers. */
+/* Unrolls the next loop on the GPU, to keep arrays in registers. */
 #ifdef __CUDA_ARCH__
 #define SHA256_UNROLL _Pragma("unroll")
 #else
@@ -33,19 +33,19 @@ struct sha256_state {
 	    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 } }
 
 /*
- * A request: the next part of a message.  The bytes of the part follow, in whole blocks; bytes
- * behind the part's last one do not matter.  The answer is the state after the part, which is
- * the hash of the message after the last part.
+ * A request: one part of a message, followed by the part's bytes in whole blocks.  Bytes after the
+ * part's end are ignored.  The answer is the hash state after the part; after the last part it is
+ * the message's hash.
  */
 struct sha256_part {
 	struct sha256_state state;	/* before the part */
 	uint64_t before;		/* bytes of the message before the part */
-	uint32_t bytes;			/* a multiple of SHA256_BLOCK, unless the part is the last */
+	uint32_t bytes;			/* a multiple of SHA256_BLOCK, except in the last part */
 	uint32_t last;			/* 1: the message ends with the part */
 	uint32_t unused[4];
 };
 
-/* Memory is loaded by 16 bytes. */
+/* The unit of a load from memory. */
 struct sha256_quad {
 	uint32_t word[4];
 } __attribute__((aligned(16)));
@@ -80,7 +80,7 @@ static __constant__ const uint32_t sha256_device_constants[64] = { SHA256_CONSTA
 
 /* ---- one block ----------------------------------------------------------- */
 
-/* From memory to a word: the first byte is the highest of a word. */
+/* Converts a word from memory to host order: SHA-256 is big-endian. */
 SHARED uint32_t sha256_swap(uint32_t x)
 {
 #if defined(__CUDA_ARCH__)
@@ -97,7 +97,7 @@ SHARED uint32_t sha256_rotate(uint32_t x, unsigned n)
 	return x >> n | x << (32 - n);
 }
 
-/* Word i + 16 of the schedule takes the place of word i. */
+/* Replaces word i of the schedule with word i + 16. */
 SHARED void sha256_schedule(uint32_t w[16], unsigned i)
 {
 	const uint32_t x = w[(i + 1) % 16], y = w[(i + 14) % 16];
@@ -106,7 +106,7 @@ SHARED void sha256_schedule(uint32_t w[16], unsigned i)
 		(sha256_rotate(y, 17) ^ sha256_rotate(y, 19) ^ y >> 10);
 }
 
-/* FIPS 180-4, 6.2.2.  @w: the words of the block; they are overwritten. */
+/* FIPS 180-4, 6.2.2.  @w: the words of the block, which are overwritten. */
 SHARED void sha256_block(struct sha256_state *state, uint32_t w[16])
 {
 	uint32_t a = state->word[0], b = state->word[1], c = state->word[2], d = state->word[3];
@@ -145,18 +145,18 @@ SHARED void sha256_load(uint32_t w[16], const struct sha256_quad *from)
 	}
 }
 
-/* Pads a word.  @bytes: the bytes of the message from the word on; may be negative. */
+/* Pads a word.  @bytes: bytes of the message from this word on; may be negative. */
 SHARED uint32_t sha256_cut(uint32_t word, int bytes)
 {
 	if (bytes >= 4)
 		return word;
 	if (bytes < 0)
 		return 0;
-	/* A bit of 1 marks the end. */
+	/* A 1 bit follows the message's last bit. */
 	return (word & ~(0xffffffffu >> 8 * bytes)) | 0x80000000u >> 8 * bytes;
 }
 
-/* @rest: bytes of the message in the last block; @bytes: in all blocks. */
+/* Hashes the padded end.  @rest: message bytes in the last block; @bytes: in all blocks. */
 SHARED void sha256_end(struct sha256_state *state, const struct sha256_quad *from,
 			      uint32_t rest, uint64_t bytes)
 {
@@ -167,7 +167,7 @@ SHARED void sha256_end(struct sha256_state *state, const struct sha256_quad *fro
 	SHA256_UNROLL
 	for (int i = 0; i < 16; i++)
 		w[i] = sha256_cut(w[i], (int)rest - 4 * i);
-	if (rest >= SHA256_BLOCK - 8) {		/* no space for the length */
+	if (rest >= SHA256_BLOCK - 8) {		/* no room for the length */
 		sha256_block(state, w);
 		SHA256_UNROLL
 		for (int i = 0; i < 14; i++)
@@ -196,12 +196,12 @@ SHARED struct sha256_state sha256_part_hash(const struct sha256_part *part)
 
 /* ---- the kernel ---------------------------------------------------------- */
 
-#define SHA256_THREADS 32	/* of a block; each hashes one part */
+#define SHA256_THREADS 32	/* per block; each hashes one part */
 
 struct sha256_args {
 	const unsigned char *in;
 	struct sha256_state *out;
-	const struct rnl_span *spans;	/* of the parts in `in`; NULL: one part, at `in` */
+	const struct rnl_span *spans;	/* the parts' places in `in`; NULL: one part, at `in` */
 	uint32_t nr;
 	uint32_t unused;
 };
@@ -215,7 +215,7 @@ SHARED void sha256_one(const struct sha256_args *args, uint32_t i)
 	args->out[i] = sha256_part_hash((const struct sha256_part *)(const void *)part);
 }
 
-/* The kernel's function for the host device: one part after the other. */
+/* The kernel's host function: hashes the parts one after another. */
 static inline void sha256_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct sha256_args *a = (const struct sha256_args *)args;

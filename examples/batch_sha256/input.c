@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What batch_sha256 hashes: the files that are named, or their lines.
+ * batch_sha256's input: the named files, or their lines.
  *
  * DESIGN
- * Files are read straight into the slots of their messages, many side by side.  A slot has
- * space for one byte more than the file's size, so reading finds the end, too.  A stream, which
- * is standard input, a pipe or a device, begins when all messages before it are printed, because
- * waiting for its input would keep these from being printed.
+ * Files are read directly into the slots of their messages, many concurrently.  A slot has room for
+ * one byte more than the file's size, so one read also finds the end.  A stream (standard input, a
+ * pipe or a device) is opened when all earlier messages are printed, because waiting for its input
+ * would delay their output.
  *
- * A line is read in full.  If it is longer than a part, it stays in the buffer, and the next
- * line is not read before the last part of the line is copied.
+ * getline() reads a line completely.  If it is longer than a part, it stays in the buffer, and the
+ * next line is read only after the last part of this line was copied.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define OPEN_MAX_FILES 2048
-#define UNKNOWN_BYTES 4096	/* space for a file that does not tell its size */
+#define UNKNOWN_BYTES 4096	/* buffer for a file of unknown size */
 
 void sha256_input_close(struct sha256_input *in)
 {
@@ -34,7 +34,7 @@ void sha256_input_close(struct sha256_input *in)
 
 /* ---- files --------------------------------------------------------------- */
 
-/* Opens the next file, unless @m receives an error.  Return: as sha256_input_next(). */
+/* Opens the next file, or sets an error in @m.  Returns like sha256_input_next(). */
 static int open_next(struct sha256_input *in, struct sha256_message *m, bool alone)
 {
 	struct stat st;
@@ -86,7 +86,7 @@ static int fill_from_file(struct sha256_input *in, struct sha256_message *m, voi
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* Return: whether reading on would wait for the writer of a stream. */
+/* Returns true if the next read would wait for the writer of a stream. */
 static bool would_block(const struct sha256_input *in)
 {
 	struct pollfd fd = { .fd = fileno(in->file), .events = POLLIN };
@@ -94,7 +94,7 @@ static bool would_block(const struct sha256_input *in)
 	return in->is_stream && poll(&fd, 1, 0) == 0;
 }
 
-/* Return: as sha256_input_next(); @m has an error if the file cannot be opened. */
+/* Returns like sha256_input_next().  Sets an error in @m if the file cannot be opened. */
 static int next_file_of_lines(struct sha256_input *in, struct sha256_message *m, bool alone)
 {
 	const int ret = open_next(in, m, alone);
@@ -108,7 +108,7 @@ static int next_file_of_lines(struct sha256_input *in, struct sha256_message *m,
 	return 1;
 }
 
-/* Reads the next line.  Return: false if the file is at its end, or cannot be read. */
+/* Reads the next line.  Returns false at the end of the file or after a read error. */
 static bool read_line(struct sha256_input *in, struct sha256_message *m)
 {
 	const ssize_t bytes = getline(&in->line, &in->line_size, in->file);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parts of messages on their way to the device and back.
+ * Sends parts of messages to the device, and collects their answers.
  *
  * DESIGN
- * With the batcher a part is a request: it is read straight into the batcher's pinned memory,
- * and one launch hashes all parts of a batch.  With --one-by-one, for comparison, each part is a
- * job with its own pinned buffer and its own launch.  Requests and jobs end on the same
- * completion queue.
+ * With the batcher a part is a request: it is read directly into the batcher's pinned memory, and
+ * one launch hashes all parts of a batch.  With --one-by-one, for comparison, each part is a job
+ * with its own pinned buffer and its own launch.  Requests and jobs complete on the same completion
+ * queue.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@
 
 #define MAX_BATCH 4096
 #define MAX_IN_FLIGHT 8		/* batches */
-#define NR_SLABS 2		/* of 16 MiB, to begin with */
+#define NR_SLABS 2		/* of 16 MiB, at the start */
 #define MAX_SLABS 8
 
 /* ---- on the workers ------------------------------------------------------ */
@@ -41,7 +41,7 @@ static int hash_batch(const struct rnl_batch *batch)
 	return launch(batch->in, batch->out, batch->spans, batch->nr);
 }
 
-/* The answer is behind the part. */
+/* Hashes one part.  The answer is stored after the part. */
 static int hash_one(struct rnl_job *job)
 {
 	struct sha256_slot *slot = rnl_container_of(job, struct sha256_slot, job);
@@ -67,7 +67,7 @@ static void create_batcher(struct sha256_slots *slots, const struct sha256_optio
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 
-	/* A thread reads its part block by block: from pinned memory each would wait for the bus. */
+	/* Threads read parts block by block: each read of pinned memory would wait for the bus. */
 	attr.flags = RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY;
 	attr.fn = hash_batch;
 	attr.in_bytes = sizeof(struct sha256_part) + opt->part;

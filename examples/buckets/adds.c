@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The all-reduce of one process on host devices: one thread adds up the buckets of all ranks, and
- * writes the sum to each.  It stands in for NCCL and MPI, so that the rest runs anywhere.
+ * The all-reduce of one process on host devices: one thread sums the buckets of all ranks, and
+ * writes the sum to each.  It replaces NCCL and MPI, so that the example runs on any machine.
  */
 #include "config.h"
 

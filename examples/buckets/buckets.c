@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * buckets: the gradient buckets of data-parallel training, all-reduced while the next are computed.
+ * buckets: data-parallel training: all-reduces gradient buckets while the next ones are computed.
  *
  * DESIGN
- * Every rank computes the buckets one after the other, and all ranks add each of them up.  Runs of
- * all ways take turns: the computing alone, the all-reduces alone, all-reduces at the end (naive),
- * each as soon as its bucket is computed (overlapped), and that without runnel (by hand).  A run's
- * time is that of the slowest process, and the medians are shown.  The limit is what no overlap can
- * beat: the first bucket has to be computed before anything is reduced, and the last one is reduced
- * when everything is computed.
+ * Every rank computes its buckets one after another, and each bucket is summed over all ranks.  The
+ * program alternates between these ways: only computing; only all-reduces; all-reduces at the end
+ * (naive); each all-reduce as soon as its bucket is computed (overlapped); the same without runnel
+ * (by hand).  A run takes as long as its slowest process; medians are shown.  The limit is a lower
+ * bound for any overlap: the first bucket must be computed before its all-reduce, and the last
+ * all-reduce starts when everything is computed.
  */
 #include "config.h"
 
@@ -30,40 +30,40 @@
 /* ---- options ------------------------------------------------------------- */
 
 static const char doc[] =
-	"Computes gradient buckets on every rank, adds each up over all ranks as soon as it is computed, "
-	"and prints what that takes: naive, when all are added up at the end; overlapped; and the limit. "
-	"A rank is a device: of this process, or of those that mpirun starts.  Every sum is checked "
-	"against a serial reference."
-	"\vBy default a rank is each GPU, and without GPUs there are two on host devices; under mpirun a "
-	"process is one rank, and the processes of a host take its GPUs in turn.  GPUs add up by NCCL, "
-	"processes on host devices by MPI_Iallreduce, the host devices of one process by themselves.";
+	"Computes gradient buckets on every rank, sums each over all ranks as soon as it is computed, "
+	"and prints the times: naive, with all sums at the end; overlapped; and the lower limit. A rank "
+	"is a device of this process, or of one that mpirun starts.  Every sum is checked against a "
+	"serial reference."
+	"\vBy default each GPU is a rank; without GPUs there are two ranks, on host devices; under mpirun "
+	"each process is a rank, and the processes of a host take its GPUs in turn.  GPUs sum by NCCL, "
+	"processes on host devices by MPI_Iallreduce, the host devices of one process by a plain loop.";
 
 static void parse_options(struct buckets *b, int argc, char **argv)
 {
 	struct settings *set = &b->set;
 	const struct program_option table[] = {
-		{ "buckets", 0, "N", "buckets of a rank, 1 to 256; 16",
+		{ "buckets", 0, "N", "buckets per rank, 1 to 256; 16",
 		  OPTION_NUMBER(&set->nr, 1, BUCKETS_MAX) },
-		{ "bucket", 0, "SIZE", "of a bucket, up to 50M; 25M",
+		{ "bucket", 0, "SIZE", "bytes of a bucket, up to 50M; 25M",
 		  OPTION_SIZE(&set->bytes, 4096, 50 * MIB) },
-		{ "compute", 0, "US", "time in which a bucket is computed; 200",
+		{ "compute", 0, "US", "time to compute a bucket; 200",
 		  OPTION_NUMBER(&set->us, 1, 1000000) },
-		{ "rounds", 0, "N", "of computing, instead of as many as take that time",
+		{ "rounds", 0, "N", "rounds of computing, instead of --compute",
 		  OPTION_NUMBER(&set->rounds, 1, ROUNDS_MAX) },
-		{ "naive", 0, NULL, "only with all-reduces at the end: no overlapped runs",
+		{ "naive", 0, NULL, "skip the overlapped runs",
 		  OPTION_FLAG(&set->naive) },
-		{ "by-hand", 0, NULL, "measures the same program without runnel, too, on GPUs",
+		{ "by-hand", 0, NULL, "also measure the same program without runnel, on GPUs",
 		  OPTION_FLAG(&set->by_hand) },
-		{ "repeat", 0, "N", "timed runs of each way, of which the median is shown; 9",
+		{ "repeat", 0, "N", "timed runs of each way; the median is shown; 9",
 		  OPTION_NUMBER(&set->repeat, 1, REPEAT_MAX) },
-		{ "start", 0, "SECONDS", "a rank that has not come by then is an error; 60",
+		{ "start", 0, "SECONDS", "fail if a rank has not started after this time; 60",
 		  OPTION_NUMBER(&b->start, 1, 3600) },
-		{ "timeout", 0, "SECONDS", "a rank that dies or hangs later is an error then; 10",
+		{ "timeout", 0, "SECONDS", "fail if a rank makes no progress for this time; 10",
 		  OPTION_NUMBER(&b->timeout, 1, 3600) },
-		{ "mpi", 0, NULL, "starts MPI, also if nothing tells that mpirun is there",
+		{ "mpi", 0, NULL, "start MPI even if mpirun was not detected",
 		  OPTION_FLAG(&b->mpi) },
 		OPTION_DEVICES(&b->device),
-		{ "svg", 0, "FILE", "writes a timeline of rank 0's process there", OPTION_TEXT(&b->svg) },
+		{ "svg", 0, "FILE", "write rank 0's timeline to FILE", OPTION_TEXT(&b->svg) },
 		{ .name = NULL }
 	};
 
@@ -196,7 +196,7 @@ static bool wanted(const struct buckets *b, enum way way)
 	return way == OVERLAPPED ? !b->set.naive : way == BY_HAND ? b->set.by_hand : true;
 }
 
-/* Finds how many rounds take the time of --compute.  All processes take the same number. */
+/* Finds the number of rounds that takes the time of --compute; it is equal in all processes. */
 static void calibrate(struct buckets *b)
 {
 	const double want = b->set.us * b->set.nr / 1e3;
@@ -209,18 +209,18 @@ static void calibrate(struct buckets *b)
 		factor = want / ms;
 		if ((factor > 0.98 && factor < 1.02) || (factor < 1 && b->set.rounds == 1))
 			break;
-		/* In steps: while the kernel waits for memory, more rounds take no time. */
+		/* Grow in steps: while the kernel is memory-bound, more rounds cost no time. */
 		rounds = b->set.rounds * (factor < 8 ? factor : 8) + 0.5;
 		b->set.rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : (uint32_t)rounds;
 	}
 }
 
-/* The ways take turns, so that what slows the machine for a while slows all of them. */
+/* Alternates between the ways, so that a temporary slowdown of the machine affects all of them. */
 static void measure(struct buckets *b, double medians[NR_WAYS])
 {
 	static double ms[NR_WAYS][REPEAT_MAX];
 
-	for (unsigned way = 0; way < NR_WAYS; way++)	/* NCCL connects; all memory is touched */
+	for (unsigned way = 0; way < NR_WAYS; way++)	/* warm up: NCCL, memory */
 		if (wanted(b, way))
 			go(b, way);
 	progress_begin("measuring", (uint64_t)b->set.repeat * NR_WAYS, 1, "runs");

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * buckets: the gradient buckets of data-parallel training.
+ * buckets: all-reduces the gradient buckets of data-parallel training.
  *
  *	buckets.c	the options, the report
  *	runs.c		the jobs: computing, all-reduces, the barriers between them
- *	values.c	what buckets are filled with, and the serial reference of their sums
+ *	values.c	the buckets' values, and the serial reference of their sums
  *	picture.c	the timeline
- *	watch.c		ends the process when nothing moves
- *	mpi.c		the processes that mpirun starts, and the all-reduce of MPI; alone.c: without MPI
- *	nccl.c		the all-reduce of NCCL; no_nccl.c: without NCCL
- *	by_hand.c	for --by-hand: streams, events and NCCL, and no pool
+ *	watch.c		ends the process if it makes no progress
+ *	mpi.c		the processes that mpirun starts, and MPI's all-reduce; alone.c: without MPI
+ *	nccl.c		NCCL's all-reduce; no_nccl.c: without NCCL
+ *	by_hand.c	--by-hand: streams, events and NCCL without a pool
  *	adds.c		the all-reduce of one process on host devices
  *	device.cu	the kernel; device.c: without nvcc
  *
- * A *rank* is a device that computes gradients of its own: of this process or of another one.
+ * A *rank* is a device of this or another process that computes gradients.
  */
 #ifndef BUCKETS_H
 #define BUCKETS_H
@@ -32,28 +32,28 @@
 SHARED_BEGIN
 
 #define BUCKETS_MAX 256u
-#define RANKS_MAX 4096u		/* more, and floats cannot hold the sums exactly */
+#define RANKS_MAX 4096u		/* with more ranks, floats cannot hold the sums exactly */
 #define REPEAT_MAX 99u
 #define TEXT 256		/* bytes of a message */
 
 struct buckets;
 struct reduce;
 
-/* How the ranks' buckets are added up. */
+/* A way to sum the ranks' buckets. */
 struct transport {
 	const char *name;
-	bool one_reducer;	/* the first device's reducer works for all devices of the process */
+	bool one_reducer;	/* the first device's reducer serves all devices of the process */
 	void (*begin)(struct buckets *b);
-	/* In a job on the device's reducer: issues the all-reduce.  Return: 0 or a negative errno. */
+	/* Issues the all-reduce, in a job on the reducer.  Returns 0 or a negative errno. */
 	int (*reduce)(struct buckets *b, struct reduce *r);
-	/* On the main thread, until all all-reduces of a run are over.  NULL: they need none. */
+	/* Drives a run's all-reduces to their end, on the main thread.  NULL: not needed. */
 	void (*progress)(struct buckets *b);
-	/* The watch asks.  Return: whether the transport has failed; @text says how. */
+	/* Returns true if the transport has failed; @text: the error.  The watch thread calls it. */
 	bool (*failed)(char text[TEXT]);
 	void (*end)(void);
 };
 
-/* NULL: this program was built without it. */
+/* NULL: the program was built without it. */
 extern const struct transport *const mpi_transport, *const nccl_transport;
 extern const struct transport adds_transport;
 
@@ -61,17 +61,17 @@ struct span {
 	uint64_t begin, end;		/* ns, by the device's clock */
 };
 
-/* What the options say.  The settings of all processes are equal. */
+/* The options that must be equal in all processes. */
 struct settings {
-	uint32_t nr, bytes;		/* buckets of a rank; of a bucket */
+	uint32_t nr, bytes;		/* number of buckets per rank; bytes of a bucket */
 	uint32_t us, rounds, repeat;
-	uint32_t nr_devices;		/* of a process */
+	uint32_t nr_devices;		/* per process */
 	uint32_t naive, by_hand, cuda;	/* 0 or 1 */
 };
 
 struct buckets {
 	struct settings set;
-	const char *device, *svg;	/* svg: NULL: none */
+	const char *device, *svg;	/* svg: NULL: no picture */
 	uint32_t start, timeout;	/* s */
 	bool mpi;
 
@@ -79,10 +79,10 @@ struct buckets {
 	struct rnl_pool *pool;
 	const struct transport *transport;
 	unsigned process, nr_processes, nr_ranks;
-	uint32_t nr_words;		/* of a bucket */
-	uint32_t a, c;			/* what `rounds` steps make of a word: a * word + c */
-	float *memory[RNL_DEVICES_MAX];	/* all buckets, one behind the other */
-	unsigned nr_runs;		/* each has other values */
+	uint32_t nr_words;		/* words per bucket */
+	uint32_t a, c;			/* `rounds` steps map a word to a * word + c */
+	float *memory[RNL_DEVICES_MAX];	/* all buckets of a device, contiguous */
+	unsigned nr_runs;		/* each run has different values */
 };
 
 SHARED float *bucket_of(const struct buckets *b, unsigned device, unsigned bucket)
@@ -97,7 +97,7 @@ SHARED unsigned rank_of(const struct buckets *b, unsigned device)
 
 /* ---- the kernel ---------------------------------------------------------- */
 
-/* Fills a bucket: word i becomes value_of() of it.  The rounds are the work. */
+/* Fills a bucket with compute_value() of each index.  The rounds set the amount of work. */
 struct compute_args {
 	float *bucket;
 	uint32_t nr_words, rank, shift, rounds;
@@ -108,14 +108,14 @@ void compute_on_host(struct rnl_dim grid, struct rnl_dim block, const void *args
 #define COMPUTE_A 1664525u
 #define COMPUTE_C 1013904223u
 #define COMPUTE_THREADS 256u
-#define COMPUTE_WORDS 4u	/* of a thread: so that many blocks follow each other, as in layers */
+#define COMPUTE_WORDS 4u	/* per thread: few, for many thread blocks, as in real layers */
 
 SHARED uint32_t seed_of(uint32_t i, uint32_t rank)
 {
 	return i * 2654435761u + rank * 0x9e3779b9u;
 }
 
-/* A whole number below 1277, so that sums of floats are exact in any order. */
+/* Returns an integer below 1277: sums of such floats are exact in any order. */
 SHARED float value_of(uint32_t word, uint32_t shift)
 {
 	return (float)((word >> 24) + shift);
@@ -132,7 +132,7 @@ SHARED float compute_value(uint32_t i, const struct compute_args *args)
 
 /* ---- values.c ------------------------------------------------------------ */
 
-/* What a run adds to all words of a bucket: so the sums of an earlier run are wrong. */
+/* Returns the run's addend for all words of a bucket: an earlier run's sums would be wrong. */
 static inline uint32_t shift_of(unsigned run, unsigned bucket)
 {
 	return (bucket + 7 * run) % 1021;
@@ -141,11 +141,11 @@ static inline uint32_t shift_of(unsigned run, unsigned bucket)
 struct compute_args compute_args_of(const struct buckets *b, unsigned device, unsigned bucket);
 struct rnl_dim compute_grid_of(const struct buckets *b);
 
-/* Computes on one CPU what the sums are to be, for set.rounds rounds. */
+/* Computes the expected sums for set.rounds rounds on one CPU. */
 void values_begin(struct buckets *b);
 void values_end(struct buckets *b);
 
-/* Dies unless all buckets of this process's devices are the sums of all ranks.  @what: the run. */
+/* Dies unless all buckets of this process hold the sums over all ranks.  @what: the run. */
 void values_check(struct buckets *b, const char *what);
 
 /* ---- runs.c -------------------------------------------------------------- */
@@ -155,33 +155,33 @@ extern const char *const way_names[NR_WAYS];
 
 struct reduce {
 	struct rnl_job job;
-	struct rnl_barrier before;	/* what has to be on the streams first */
+	struct rnl_barrier before;	/* the jobs that must be issued first */
 	struct buckets *b;
 	unsigned device, bucket;
-	struct span *span;			/* NULL: it is not drawn */
-	struct rnl_hold hold;			/* of a transport that finishes the job */
+	struct span *span;			/* NULL: the run is not drawn */
+	struct rnl_hold hold;			/* used if the transport has progress() */
 };
 
-/* Times of one run, of each bucket; pinned. */
+/* Times of each bucket in one run; pinned. */
 struct spans {
-	struct span (*computes)[BUCKETS_MAX], (*reduces)[BUCKETS_MAX];	/* of each device */
+	struct span (*computes)[BUCKETS_MAX], (*reduces)[BUCKETS_MAX];	/* per device */
 };
 
 void runs_begin(struct buckets *b);
 void runs_end(void);
 
-/* The all-reduce of a device's bucket. */
+/* Returns the all-reduce of a device's bucket. */
 struct reduce *reduce_of(unsigned device, unsigned bucket);
 
 /*
- * One run, in step with the other processes.  @spans: NULL: it is not drawn.
- * Return: its ms on this process.  Dies of an error.
+ * Does one run, together with the other processes.  @spans: NULL: the run is not drawn.
+ * Returns the run's milliseconds on this process.  Dies on an error.
  */
 double runs_go(struct buckets *b, enum way way, const struct spans *spans);
 
 /* ---- by_hand.c ----------------------------------------------------------- */
 
-/* Streams, events and threads of its own, and no runnel. */
+/* The overlapped run with CUDA streams, events and threads, without runnel. */
 void by_hand_begin(struct buckets *b);
 void by_hand_end(void);
 double by_hand_go(struct buckets *b);
@@ -192,35 +192,35 @@ double by_hand_go(struct buckets *b);
 void processes_begin(struct buckets *b);
 void processes_end(void);
 
-/* The device of this process.  @text: may hold its name. */
+/* Returns the device of this process.  @text: a buffer for the name. */
 const char *processes_device(const char *device, char text[16]);
 
-/* Compares bytes of all processes, and dies if some differ.  @what: for the message. */
+/* Dies if these bytes differ between processes.  @what: for the error message. */
 void processes_agree(const void *bytes, size_t size, const char *what);
 
-void processes_meet(void);			/* returns when all have come */
-void processes_give(void *bytes, size_t size);	/* process 0's become everyone's */
-void processes_max(double *values, unsigned nr); /* the largest become everyone's */
+void processes_meet(void);			/* returns when all processes have called it */
+void processes_give(void *bytes, size_t size);	/* broadcasts process 0's bytes */
+void processes_max(double *values, unsigned nr); /* replaces values by their maxima */
 
 /* ---- watch.c ------------------------------------------------------------- */
 
 /*
- * Starts the thread that ends the process if what is expected does not come in time.  It exits the
- * hard way, since MPI, NCCL or CUDA may never return to the thread that waits in them.
+ * Starts the thread that ends the process if an expected event does not happen in time.  The thread
+ * calls _exit(), because MPI, NCCL or CUDA may never return to a thread that waits in them.
  */
 void watch_begin(void);
-/* Sets that time; a message names the @option that it comes from. */
+/* Sets the time limit.  Messages name @option, the option that sets the limit. */
 void watch_limit(const char *option, unsigned seconds);
-void watch_rank(unsigned rank);	/* of this process, if there are others: messages name it */
-void watch_transport(const struct transport *transport);	/* asks it from now on; NULL: none */
+void watch_rank(unsigned rank);	/* sets the rank that messages name */
+void watch_transport(const struct transport *transport);	/* transport to check; NULL: none */
 
-/* Waits for something from now on: @what, for the message.  Each call begins a new time. */
+/* Begins to wait for @what (for the message), and restarts the time limit. */
 __attribute__((format(printf, 1, 2))) void watch_expect(const char *what, ...);
-void watch_rest(void);		/* nothing is, as this process is at work */
+void watch_rest(void);		/* ends the wait: this process computes */
 
 /* ---- picture.c ----------------------------------------------------------- */
 
-void picture_spans(struct buckets *b, struct spans *spans);	/* gets their memory */
+void picture_spans(struct buckets *b, struct spans *spans);	/* allocates their memory */
 void picture_draw(const struct buckets *b, const struct spans spans[2], const char *verdict);
 
 SHARED_END

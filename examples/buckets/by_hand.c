@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The overlapped run by hand: what a program does that has no runnel, to measure it against.
+ * The overlapped run by hand: a program without runnel, for comparison.
  *
  * DESIGN
- * A thread for each device has two streams, the second one of the highest priority, and an event for
- * each bucket.  It has communicators of its own, since NCCL remembers the stream that it was last
- * used on.  The threads sleep between runs, and spin for the start of one, so nothing wakes them late.
+ * Each device has a thread with an event for each bucket, and two streams, of which the second has
+ * the highest priority.  The communicators are separate, because NCCL remembers the stream of their
+ * last use.  The threads sleep between runs, and spin at a run's start to avoid late wake-ups.
  */
 #include "config.h"
 
@@ -26,8 +26,8 @@ static struct hand {
 } hands[RNL_DEVICES_MAX];
 
 static struct comms comms;
-static pthread_barrier_t ready;		/* the main thread and all others */
-static _Atomic unsigned begun, ended;	/* runs; threads, of the run */
+static pthread_barrier_t ready;		/* of the main thread and the devices' threads */
+static _Atomic unsigned begun, ended;	/* runs that began; threads that ended the current run */
 static bool is_over;
 
 static void hand_begin(struct hand *h)
@@ -116,7 +116,7 @@ double by_hand_go(struct buckets *b)
 
 	b->nr_runs++;
 	pthread_barrier_wait(&ready);
-	watch_expect("all ranks to come to the run %s", way_names[BY_HAND]);
+	watch_expect("all ranks to reach the run %s", way_names[BY_HAND]);
 	processes_meet();
 	watch_expect("the all-reduces of %u buckets, %s", b->set.nr, way_names[BY_HAND]);
 	atomic_store_explicit(&ended, 0, memory_order_relaxed);

@@ -12,7 +12,7 @@ struct comms {
 	unsigned nr;
 };
 
-/* All ranks call it.  Dies of an error. */
+/* Context: all ranks must call it.  Dies on an error. */
 void comms_begin(struct comms *comms, const struct buckets *b);
 void comms_end(struct comms *comms);
 
@@ -20,8 +20,8 @@ void comms_end(struct comms *comms);
 void must_cuda(cudaError_t code, const char *what);
 
 /*
- * Issues the all-reduce of a bucket to a stream of the device.  A thread for each device calls it.
- * Return: NULL, or what is wrong.
+ * Issues the all-reduce of a bucket to a stream of the device.  Context: one thread per device.
+ * Returns NULL or an error text.
  */
 const char *comms_reduce(const struct comms *comms, const struct buckets *b, unsigned device,
 			 unsigned bucket, cudaStream_t stream);

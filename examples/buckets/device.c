@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* buckets without nvcc: the host function of its kernel alone. */
+/* buckets without nvcc: only the host function of its kernel. */
 #include <runnel/kernel.h>
 
 #include "../common/clock.h"

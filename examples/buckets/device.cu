@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* buckets' kernel: a thread fills four words, each a block's width from the one before. */
+/* buckets' kernel: a thread fills four words, COMPUTE_THREADS words apart. */
 #include <runnel/cuda.h>
 
 #include "../common/clock.h"

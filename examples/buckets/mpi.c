@@ -3,13 +3,12 @@
  * The processes that mpirun starts, and the all-reduce of MPI, for host devices.
  *
  * DESIGN
- * A job takes a hold and issues a kernel, which tells the main thread when the stream has come to it:
- * then the bucket is full.  The main thread begins MPI_Iallreduce(), looks after it until it is over,
- * and releases the hold: the job is done, and no worker has waited.  So one thread calls MPI.
- * A held job counts as issued when it is done.  So the next all-reduce, which comes after it by the
- * barriers of runs.c, starts then: one at a time is under way, in one order on all ranks.
- *
- * Without mpirun MPI is not started, and the process is alone.
+ * An all-reduce job takes a hold and launches a kernel on its stream.  When the kernel runs, the
+ * bucket is full, and the kernel posts a semaphore of the main thread.  The main thread begins
+ * MPI_Iallreduce(), polls it to its end, and releases the hold, which completes the job.  So no
+ * worker waits, and only one thread calls MPI.  A held job counts as issued when it is done, so the
+ * next all-reduce, which runs.c orders after it, starts then: one all-reduce is in flight at a
+ * time, in the same order on all ranks.  Without mpirun, MPI is not started.
  */
 #include "config.h"
 
@@ -25,7 +24,7 @@
 #include <runnel/hold.h>
 #include <runnel/kernel.h>
 
-#define LOOK_NS 50000000		/* for a job that has failed */
+#define LOOK_NS 50000000		/* interval of the check for a failed job */
 
 static bool started;
 
@@ -63,7 +62,7 @@ void processes_end(void)
 {
 	if (!started)
 		return;
-	watch_expect("all ranks to end");
+	watch_expect("all ranks to finish");
 	ranks_must(MPI_Finalize(), "MPI_Finalize");
 	watch_rest();
 }
@@ -93,7 +92,7 @@ void processes_agree(const void *bytes, size_t size, const char *what)
 	processes_give(first, size);
 	watch_rest();
 	if (memcmp(first, bytes, size))
-		program_die("this rank has other %s than rank 0", what);
+		program_die("this rank's %s differ from rank 0's", what);
 }
 
 void processes_give(void *bytes, size_t size)
@@ -120,7 +119,7 @@ void processes_meet(void)
 
 /* ---- the all-reduce --------------------------------------------------------- */
 
-static sem_t full;			/* buckets that streams have told of */
+static sem_t full;			/* counts full buckets */
 
 struct tell_args {
 	sem_t *full;
@@ -156,7 +155,7 @@ static int tell(struct buckets *b, struct reduce *r)
 	return ret;
 }
 
-/* Waits for the stream to tell.  Return: false: the job has ended before, by an error. */
+/* Waits until the bucket is full.  Returns false if the job has failed before. */
 static bool is_full(struct reduce *r)
 {
 	struct timespec until;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The all-reduce of NCCL, between GPUs of one process, or of several.
+ * NCCL's all-reduce, between GPUs of one or several processes.
  *
  * DESIGN
- * Each device has a communicator, and the device's reducer alone uses it, on its implicit stream.  So
- * ranks in one process need no group call: each call has a thread of its own, as in processes of one
- * rank.  All reducers issue the all-reduces in one order.
+ * Each device has a communicator, which only the device's reducer uses, on its implicit stream.  So
+ * ranks in one process need no group call: each calls from its own thread, like processes with one
+ * rank.  All reducers issue the all-reduces in the same order.
  *
- * The communicators are blocking ones.  A call of one that does not block starts a thread for each
- * collective.  A call that does not return is the watch's business, and so are the errors that NCCL
- * finds later.
+ * The communicators are blocking, because each collective of a non-blocking communicator starts a
+ * thread.  The watch thread handles calls that do not return, and errors that NCCL finds later.
  */
 #include "config.h"
 
@@ -23,7 +22,7 @@
 #include <runnel/device.h>
 
 static struct comms reducers;
-static _Atomic(const char *) refused;	/* why; NULL: no call was */
+static _Atomic(const char *) refused;	/* the error of a failed call; NULL: none */
 
 static void must(ncclResult_t code, const char *what)
 {
@@ -51,7 +50,7 @@ void comms_begin(struct comms *comms, const struct buckets *b)
 
 	if (!b->process)
 		must(ncclGetUniqueId(&id), "ncclGetUniqueId");
-	watch_expect("rank 0's id of NCCL");
+	watch_expect("rank 0's NCCL id");
 	processes_give(&id, sizeof(id));
 	watch_expect("NCCL to connect the ranks");
 	comms->nr = b->set.nr_devices;
@@ -67,7 +66,7 @@ void comms_begin(struct comms *comms, const struct buckets *b)
 
 void comms_end(struct comms *comms)
 {
-	watch_expect("NCCL to end");
+	watch_expect("NCCL to finish");
 	for (unsigned d = 0; d < comms->nr; d++)
 		must(ncclCommDestroy(comms->of[d]), "ncclCommDestroy");
 	watch_rest();
@@ -97,7 +96,7 @@ static int all_reduce(struct buckets *b, struct reduce *r)
 {
 	const char *wrong = comms_reduce(&reducers, b, r->device, r->bucket, rnl_stream());
 
-	/* The watch tells: the main thread may wait for a rank that waits for this one. */
+	/* The watch thread reports it: main may wait for a rank that waits for this one. */
 	if (wrong)
 		atomic_store_explicit(&refused, wrong, memory_order_relaxed);
 	return wrong ? -EIO : 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* buckets without NCCL: on host devices alone. */
+/* buckets without NCCL: only for host devices. */
 #include "config.h"
 
 #include "buckets.h"
 
 const struct transport *const nccl_transport = NULL;
 
-/* Nobody calls these: --by-hand is refused. */
+/* These are never called: --by-hand is refused. */
 void by_hand_begin(struct buckets *b)
 {
 	(void)b;

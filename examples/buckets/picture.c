@@ -2,8 +2,8 @@
 /*
  * The timeline: computing and all-reduces of this process's devices, naive above overlapped.
  *
- * The clocks of two devices have no common zero.  So a device's time is drawn from the begin of its
- * first computing in the run: all start at once.  An all-reduce by one reducer for all devices has the
+ * The clocks of two devices have no common zero.  So each device's time 0 is the start of its first
+ * computing in the run: all devices start together.  A reducer that serves all devices uses the
  * first device's clock.
  */
 #include "config.h"
@@ -64,7 +64,7 @@ static void add_panel(struct picture *p, const struct spans *spans, unsigned row
 	}
 }
 
-/* Return: rows of a panel. */
+/* Returns the number of rows in a panel. */
 static unsigned name_rows(const struct buckets *b, struct timeline_row *rows, char (*names)[32])
 {
 	const unsigned nr_reducers = b->transport->one_reducer ? 1 : b->set.nr_devices;

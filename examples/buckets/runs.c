@@ -3,19 +3,19 @@
  * The runs: the jobs that compute, the jobs that reduce, and the barriers between them.
  *
  * DESIGN
- * A device has two workers.  One computes: its jobs have its key, so bucket follows bucket.  The
- * other one is urgent: its stream has the highest priority, so the blocks of an all-reduce go before
- * those of a kernel that fills the device.  It is the device's *reducer*.
+ * A device has two workers.  One computes: its jobs share a key, so buckets are computed in order.
+ * The other worker is urgent: its stream has the highest priority, so the device prefers blocks of
+ * an all-reduce to those of a kernel that fills the device.  It is the device's *reducer*.
  *
- * An all-reduce comes after a barrier of its own, which counts two jobs: the computing of its
- * bucket, and the all-reduce before it.  So its stream waits for its own bucket's event and no later
- * one.  The all-reduces of a reducer start in the order of the buckets, on all ranks.  If one fails,
- * those behind it are cancelled.  An rnl_order would need a key, and urgent jobs cannot have one.
+ * An all-reduce starts after its own barrier, which counts two jobs: the computing of its bucket,
+ * and the previous all-reduce.  So its stream waits for the event of its own bucket, and not for
+ * later ones.  A reducer's all-reduces start in bucket order, on all ranks.  If one
+ * fails, the later ones are cancelled.  (rnl_order needs keys, which urgent jobs cannot have.)
  *
- * In a naive run the first barrier counts all jobs that compute.  Nothing else differs.
+ * In a naive run the first barrier counts all computing jobs.  This is the only difference.
  *
- * A run is timed by the host, from when all processes have met to the end of the last job.  Runs that
- * are drawn have two more kernels a job, which write the device's time, and are not timed.
+ * The host times a run, from the moment when all processes are ready to the end of the last job.
+ * Runs for the picture have two more kernels per job, to write device times; they are not measured.
  */
 #include "config.h"
 
@@ -36,10 +36,10 @@ struct compute {
 	struct rnl_job job;
 	struct buckets *b;
 	unsigned device, bucket;
-	struct span *span;		/* NULL: it is not drawn */
+	struct span *span;		/* NULL: the run is not drawn */
 };
 
-static struct compute *computes;	/* of all devices, one behind the other */
+static struct compute *computes;	/* device by device */
 static struct reduce *reduces;
 static unsigned nr_buckets, nr_reducers;
 
@@ -60,7 +60,7 @@ static int stamp(struct span *span, bool end)
 	return !span ? 0 : clock_write(end ? &span->end : &span->begin);
 }
 
-/* A job's function. */
+/* A job function. */
 static int compute(struct rnl_job *job)
 {
 	const struct compute *c = rnl_container_of(job, struct compute, job);
@@ -72,14 +72,14 @@ static int compute(struct rnl_job *job)
 	return ret ? ret : stamp(c->span, true);
 }
 
-/* A job's function. */
+/* A job function. */
 static int reduce(struct rnl_job *job)
 {
 	struct reduce *r = rnl_container_of(job, struct reduce, job);
 	int ret = stamp(r->span, false);
 
 	ret = ret ? ret : r->b->transport->reduce(r->b, r);
-	/* The end of a held job is written where its hold is released. */
+	/* If the job is held, the release of its hold writes the end. */
 	return ret || r->b->transport->progress ? ret : stamp(r->span, true);
 }
 
@@ -139,7 +139,7 @@ static void submit_compute(struct buckets *b, enum way way, unsigned device, uns
 	struct compute *c = compute_of(device, bucket);
 	struct reduce *r = reduce_of(nr_reducers == 1 ? 0 : device, way == OVERLAPPED ? bucket : 0);
 
-	/* Each time anew: the run before may have been of another way. */
+	/* Set these for each run: the previous run may have used another way. */
 	program_must(rnl_barrier_add(&r->before, &c->job), "a barrier's job");
 	program_must(rnl_job_set_key(&c->job, RNL_KEY_WORKER(0)), "the computing's key");
 	program_must(rnl_submit_wait(b->pool, &c->job, RNL_FOREVER), "submitting the computing");
@@ -196,7 +196,7 @@ static void await_reduces(const struct buckets *b, enum way way)
 			await(&reduce_of(l, i)->job, b, way, l, i, "the all-reduce");
 }
 
-/* The computing first: so the first error is the one that cancelled the others. */
+/* Waits for the computing first, to report the error that cancelled the other jobs. */
 static void await_all(struct buckets *b, enum way way)
 {
 	const bool moves = way != COMPUTING && b->transport->progress;
@@ -226,7 +226,7 @@ double runs_go(struct buckets *b, enum way way, const struct spans *spans)
 
 	draw_or_not(b, spans);
 	b->nr_runs++;
-	watch_expect("all ranks to come to the run %s", way_names[way]);
+	watch_expect("all ranks to reach the run %s", way_names[way]);
 	processes_meet();
 	begin = program_now_ns();
 	submit(b, way);

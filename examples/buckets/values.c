@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What buckets are filled with, and the serial reference of their sums.
+ * The buckets' values, and the serial reference of their sums.
  *
  * DESIGN
- * A word's steps are modulo 2^32 and linear, so any number of them is one multiplication and one
- * addition.  The reference adds up all ranks' values of each word of a bucket, one after the other.
- * A bucket's sum in a run is that plus the run's shift, once for each rank.
+ * A step on a word is linear modulo 2^32, so any number of steps is one multiplication and one
+ * addition.  The reference sums all ranks' values of each word of a bucket, serially.  A bucket's
+ * sum in a run is the reference plus the run's shift, once for each rank.
  */
 #include "config.h"
 
@@ -17,8 +17,8 @@
 #include <runnel/kernel.h>
 #include <runnel/memory.h>
 
-static float *sums;		/* of a bucket without a shift */
-static float *copied;		/* pinned: a bucket, as the device has it */
+static float *sums;		/* the reference, without a shift */
+static float *copied;		/* pinned: a copy of a device's bucket */
 
 struct compute_args compute_args_of(const struct buckets *b, unsigned device, unsigned bucket)
 {
@@ -78,7 +78,7 @@ struct copy {
 	size_t bytes;
 };
 
-/* A job's function. */
+/* A job function. */
 static int copy_bucket(struct rnl_job *job)
 {
 	const struct copy *copy = rnl_container_of(job, struct copy, job);

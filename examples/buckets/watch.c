@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ends the process when nothing moves.
+ * Ends the process if it makes no progress.
  *
  * DESIGN
- * A rank that dies, or never comes, leaves the others waiting in MPI or in NCCL: in a call, or in a
- * kernel on the device.  So the main thread says what it expects before each wait, and a thread looks
- * at the clock.  Each process has a watch and ends by itself: no message has to come through.  It
- * exits without MPI_Abort() and ncclCommAbort(), which may wait for what does not move; the system
- * ends the process's kernels, and mpirun the ranks that are left.
+ * A rank that dies, or never starts, leaves other ranks waiting in MPI or NCCL: in a call or in a
+ * kernel on the device.  So the main thread says which event it expects before each wait, and a
+ * watch thread checks the time.  Each process has a watch thread and ends on its own, without a
+ * message from others.  It exits without MPI_Abort() and ncclCommAbort(), which may hang too.  The
+ * system ends the process's kernels, and mpirun ends the remaining ranks.
  */
 #include "config.h"
 
@@ -29,11 +29,11 @@ static struct watch {
 	char what[TEXT], name[32];
 	uint64_t since;			/* 0: nothing is expected */
 	unsigned seconds;
-	const char *option;		/* by which they are set */
-	const struct transport *transport;	/* NULL: none has begun */
+	const char *option;		/* the option that sets `seconds` */
+	const struct transport *transport;	/* NULL: not started yet */
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The message of the signal, ready to be written. */
+/* The signal handler's message, formatted in advance. */
 static char told[TEXT];
 
 static void look_at_transport(void)
@@ -133,7 +133,7 @@ void watch_expect(const char *what, ...)
 void watch_rest(void)
 {
 	pthread_mutex_lock(&watch.lock);
-	/* The thread may have had no CPU, and what came may be wrong. */
+	/* The watch thread may not have run yet, and the transport may have failed. */
 	look_at_transport();
 	watch.since = 0;
 	pthread_mutex_unlock(&watch.lock);

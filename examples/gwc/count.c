@@ -3,14 +3,14 @@
  * Counts lines and words on the CPU.
  *
  * DESIGN
- * 32 bytes of text become three masks with a bit for each byte: newlines, spaces, bytes that
- * make words.  The rest is without branches: lines are the bits of the first mask, and
- * words are the bytes of the third that are not entered inside a word; one addition tells
- * that for all 32 bytes (gwc_entered()).  SSE2, which every x86-64 has, makes the masks from
- * 16 bytes at once; other machines make them from four.
+ * 32 bytes of text become three masks with one bit per byte: newlines, spaces, and bytes that make
+ * words.  The rest has no branches: the lines are the bits of the first mask; the words are the
+ * bytes of the third mask that do not follow a byte of the same word.  One addition finds these
+ * for all 32 bytes (gwc_entered()).  With SSE2, which every x86-64 has, the masks are made from 16
+ * bytes at a time; other machines make them from four.
  *
- * A shorter block at the end is copied into a block of zeros, and the bits behind the text
- * become neutral.
+ * A shorter block at the end is copied into a block of zeros, and the bits after the text are
+ * cleared, which makes them neutral.
  */
 #include "count.h"
 
@@ -31,7 +31,7 @@ struct masks {
 };
 
 #ifdef __SSE2__
-/* Bytes from `low` to `high` as 0xff: as signed numbers they do not wrap. */
+/* Returns 0xff for bytes from `low` to `high`: signed, and low - 1, high + 1 must not wrap. */
 static inline __m128i between(__m128i text, char low, char high)
 {
 	return _mm_and_si128(_mm_cmpgt_epi8(text, _mm_set1_epi8((char)(low - 1))),
@@ -47,7 +47,7 @@ static inline struct masks classify(const unsigned char *text, int printable)
 		const __m128i newlines = _mm_cmpeq_epi8(part, _mm_set1_epi8('\n'));
 		const __m128i spaces = _mm_or_si128(between(part, '\t', '\r'),
 						    _mm_cmpeq_epi8(part, _mm_set1_epi8(' ')));
-		/* 0x7f + 1 would wrap: printable is all above ' ' but 0x7f. */
+		/* between() would wrap at 0x7f + 1.  Printable: all above ' ' except 0x7f. */
 		const __m128i words =
 			_mm_andnot_si128(_mm_cmpeq_epi8(part, _mm_set1_epi8(0x7f)),
 					 _mm_cmpgt_epi8(part, _mm_set1_epi8(' ')));
@@ -120,7 +120,7 @@ static inline struct gwc_summary count(const unsigned char *text, size_t bytes, 
 
 struct gwc_summary gwc_count(const unsigned char *text, size_t bytes, int printable)
 {
-	/* Two copies of the loop, each with its rule as a constant. */
+	/* Makes two copies of the loop, each with a constant rule. */
 	return printable ? count(text, bytes, 1) : count(text, bytes, 0);
 }
 

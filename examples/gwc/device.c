@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gwc without nvcc: the host function of its kernel alone. */
+/* gwc without nvcc: only the host function of its kernel. */
 #include <runnel/kernel.h>
 
 #include "count.h"

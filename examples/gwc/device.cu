@@ -3,15 +3,15 @@
  * The counting kernel.
  *
  * DESIGN
- * A block counts one piece of text, and a warp of it one eighth of the piece, 512 bytes at
- * a time: each lane loads 16 bytes next to its neighbour's.  Of the text before its bytes a
- * lane needs to know only whether it ends inside a word.  Two ballots tell the whole warp
- * which lanes have a byte that is not neutral, and whether the last such byte of a lane
- * makes a word: the nearest lane below that has one answers.  At the end every warp has a
- * summary, and one thread joins the eight.
+ * A thread block counts one piece of text.  Each of its warps counts one eighth of the piece, 512
+ * bytes at a time: each lane loads 16 bytes, next to its neighbour's.  About the preceding text, a
+ * lane needs only one bit: whether the text ends inside a word.  Two ballots give this bit to all
+ * lanes: one says which lanes have a non-neutral byte, the other whether the last such byte of each
+ * lane makes a word.  A lane reads the bit of the nearest lower lane with such a byte.  At the end
+ * each warp has a summary, and one thread joins the eight.
  *
- * Loads may go past the piece, up to the next multiple of 16; the text's buffer is that
- * long, and masks cut these bytes off.
+ * Loads may go past the piece, up to the next multiple of 16.  The buffer is long enough, and the
+ * masks exclude these bytes.
  */
 #include <runnel/cuda.h>
 
@@ -50,7 +50,7 @@ static __device__ __forceinline__ struct masks classify(const uint4 text, uint32
 	return masks;
 }
 
-/* Bit of `mask` at the highest bit of `where`, which is not 0. */
+/* Returns the bit of `mask` at the highest set bit of `where`, which must not be 0. */
 static __device__ __forceinline__ uint32_t at_highest(uint32_t mask, uint32_t where)
 {
 	return mask >> (31 - __clz((int)where)) & 1;
@@ -81,7 +81,7 @@ static __global__ void __launch_bounds__(GWC_THREADS) count_piece(const struct g
 	uint32_t first = GWC_NEUTRAL, inside = 0;
 	uint4 text[ROUNDS];
 
-	/* All loads before the first use: their latencies overlap. */
+	/* Issue all loads before the first use, to overlap their latencies. */
 #pragma unroll
 	for (int i = 0; i < ROUNDS; i++) {
 		const uint32_t at = start + i * 512;
@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(GWC_THREADS) count_piece(const struct g
 
 		lines += __popc(m.newlines);
 		words += __popc(m.words & ~entered);
-		if (!first && lanes) {	/* true in all lanes or in none */
+		if (!first && lanes) {	/* uniform: the same in all lanes */
 			const uint32_t on_word = __ballot_sync(ALL_LANES,
 							       some && at_lowest(m.words, some));
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gwc: counts lines, words and bytes as wc(1) does, on a GPU where there is one.
+ * gwc: counts lines, words and bytes like wc(1), on a GPU if there is one.
  *
  * DESIGN
  * Producers read the files into pinned memory and submit jobs.  The workers of a runnel pool
- * copy the text to the device and count it there.  This thread, the consumer, takes the
- * results in the order of the files, adds them up, and prints.  The counts and the format
- * are those of coreutils' wc in the C locale.
+ * copy the text to the device and count it there.  The main thread is the consumer: it takes the
+ * results in the order of the files, adds them up, and prints.  The counts and the format are
+ * those of coreutils' wc in the C locale.
  *
- * With --mpi this program becomes gwc_mpi, which stands beside it: so it needs no MPI itself.
+ * With --mpi gwc executes gwc_mpi from its own directory, so gwc itself does not need MPI.
  */
 #include "config.h"
 

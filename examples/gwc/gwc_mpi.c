@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gwc_mpi: gwc on many machines, by MPI.  `mpirun gwc --mpi` becomes this program.
+ * gwc_mpi: gwc on many machines, with MPI.  `mpirun gwc --mpi` executes this program.
  *
  * DESIGN
- * Rank 0 looks at all files, and tells the other ranks their names and sizes.  A counter in an
- * MPI window, in rank 0's memory, says which shard is the next: a rank that wants one adds 1 to
- * it.  So a slow rank takes fewer, and no rank waits for another one.  A rank counts its shards
- * as gwc counts files, with a pool of its own, and sends a report of each to rank 0.  Rank 0
- * prints what the reports tell, in the order of the files.
+ * Rank 0 gets the sizes of all files, and sends names and sizes to the other ranks.  An MPI window
+ * in rank 0's memory has the number of the next shard; a rank that needs a shard increments it.  So
+ * a slow rank takes fewer shards, and no rank waits for another one.  A rank counts its shards with
+ * a pool, like gwc counts files, and sends a report of each shard to rank 0.  Rank 0 prints the
+ * counts of the reports, in the order of the files.
  *
- * A producer takes the next shard, the consumer sends reports, and rank 0's main thread receives
- * them.  A lock lets one of them call MPI at a time (MPI_THREAD_SERIALIZED), and none of them
- * waits in MPI for a rank that computes: an MPI that waits keeps a CPU busy.  Where no hardware
- * does it, the counter moves only while rank 0 is in MPI, so its main thread looks often.
+ * Producers take shards, the consumer sends reports, and rank 0's main thread receives them.  A
+ * lock lets one thread call MPI at a time (MPI_THREAD_SERIALIZED).  No thread waits in MPI for a
+ * rank that computes, because a waiting MPI keeps a CPU busy.  On networks without hardware
+ * support the counter only works while rank 0 is in MPI, so rank 0's main thread polls often.
  *
- * Rank 0 reads the streams, before it takes other shards: mpirun gives it standard input.
+ * Rank 0 reads the streams, before it takes other shards: only rank 0 has mpirun's standard input.
  */
 #include "config.h"
 
@@ -35,12 +35,12 @@
 #include <runnel/stats.h>
 
 #define MIB (UINT64_C(1) << 20)
-#define SHARDS_EACH 16		/* for each rank, without --shard */
+#define SHARDS_EACH 16		/* shards per rank, without --shard */
 #define SHARD_MAX (256 * MIB)
 #define BCAST_MAX (1 << 30)	/* MPI's counts are ints */
-#define LOOK_NS 200000		/* between two looks for reports */
+#define LOOK_NS 200000		/* between two polls for reports */
 
-/* What a rank did, for --stats. */
+/* A rank's statistics, for --stats. */
 struct figures {
 	uint64_t shards, bytes, ns;
 	uint32_t workers;
@@ -55,22 +55,22 @@ struct rank {
 	struct shards shards;
 	struct figures figures;
 
-	pthread_mutex_t lock;		/* to call MPI, and for `reports` */
+	pthread_mutex_t lock;		/* for calls of MPI, and for `reports` */
 	MPI_Win window;
-	unsigned stream;		/* rank 0: the shard to look at next for a stream */
-	struct shard_report report;	/* the consumer's, of the shard that it is at */
-	struct shard_report **reports;	/* rank 0: of each shard, until it is printed */
-	struct shard_report inbox;	/* rank 0 */
+	unsigned stream;		/* rank 0: where the search for the next stream continues */
+	struct shard_report report;	/* the consumer's report of its current shard */
+	struct shard_report **reports;	/* rank 0: a report per shard, until it is printed */
+	struct shard_report inbox;	/* rank 0: a received report */
 };
 
-/* ---- what is counted ----------------------------------------------------- */
+/* ---- the inputs ---------------------------------------------------------- */
 
-/* What rank 0 tells first. */
+/* Rank 0's first broadcast. */
 struct terms {
 	uint64_t nr;			/* inputs */
 	uint64_t name_bytes;		/* of all names, each with its NUL */
 	uint64_t shard_bytes;
-	uint64_t nonspace, stats;	/* options that all ranks have to agree on */
+	uint64_t nonspace, stats;	/* options that must be equal in all ranks */
 };
 
 struct look {
@@ -109,10 +109,10 @@ static uint64_t shard_bytes(const struct rank *r)
 
 static const char *name_of(const struct gwc_input *in)
 {
-	return in->name ? in->name : "";	/* standard input: other ranks do not open it */
+	return in->name ? in->name : "";	/* standard input: only rank 0 opens it */
 }
 
-/* Rank 0 has the inputs; the others get them.  The bounds of the shards follow. */
+/* Sends the inputs from rank 0 to the other ranks.  All ranks compute the same shards from them. */
 static void share_inputs(struct rank *r)
 {
 	struct terms terms = { r->inputs.nr, 0, shard_bytes(r), r->opt.nonspace,
@@ -184,7 +184,7 @@ static uint64_t count_up(struct rank *r)
 	return before;
 }
 
-/* Return: the number of the next stream, which is rank 0's; or that of all shards. */
+/* Returns rank 0's next stream; the number of shards if there is none, or on other ranks. */
 static unsigned next_stream(struct rank *r)
 {
 	while (r->stream < r->shards.nr && (r->number || !r->shards.list[r->stream].stream))
@@ -192,7 +192,7 @@ static unsigned next_stream(struct rank *r)
 	return r->stream < r->shards.nr ? r->stream++ : r->stream;
 }
 
-/* The inputs' @more. */
+/* The inputs' more(): takes the next shard. */
 static bool take_shard(struct gwc_inputs *inputs, void *arg)
 {
 	struct rank *r = arg;
@@ -214,7 +214,7 @@ static bool take_shard(struct gwc_inputs *inputs, void *arg)
 
 /* ---- reports ------------------------------------------------------------- */
 
-/* Rank 0 keeps a report until it is printed.  Context: with the lock. */
+/* Rank 0: keeps a report until it is printed.  Context: holds the lock. */
 static void keep(struct rank *r, const struct shard_report *report)
 {
 	const size_t bytes = shard_report_bytes(report);
@@ -222,7 +222,7 @@ static void keep(struct rank *r, const struct shard_report *report)
 	r->reports[report->shard] = memcpy(must_have(malloc(bytes)), report, bytes);
 }
 
-/* The consumer: adds a part to its shard's report, and sends the report behind the last part. */
+/* The consumer: adds a part to its shard's report; sends the report after the last part. */
 static void consume(void *arg, const struct gwc_part *part)
 {
 	struct rank *r = arg;
@@ -250,7 +250,7 @@ static void *count(void *arg)
 	return NULL;
 }
 
-/* Context: with the lock.  Return: whether there was a report. */
+/* Returns true if it received a report.  Context: holds the lock. */
 static bool receive(struct rank *r)
 {
 	MPI_Status status;
@@ -270,7 +270,7 @@ static void nap(void)
 	nanosleep(&(struct timespec){ 0, LOOK_NS }, NULL);
 }
 
-/* Rank 0: prints the reports of all shards, its own and the others', as they come. */
+/* Rank 0: prints the reports of all shards, in order, as they arrive. */
 static void print_reports(struct rank *r, struct gwc_tally *tally)
 {
 	for (unsigned i = 0; i < r->shards.nr; ) {
@@ -294,7 +294,7 @@ static void print_reports(struct rank *r, struct gwc_tally *tally)
 
 /* ---- start and stop ------------------------------------------------------ */
 
-/* Waits for all ranks, which need rank 0 to be in MPI now and then. */
+/* Waits for all ranks.  Polls, because the other ranks need rank 0 to call MPI. */
 static void meet(void)
 {
 	MPI_Request request;
@@ -365,7 +365,7 @@ int main(int argc, char **argv)
 		gwc_tally_begin(&tally, &r.inputs);
 		print_reports(&r, &tally);
 		gwc_tally_end(&tally, &r.inputs);
-		program_flush();	/* before MPI_Finalize() does, which would not say why it fails */
+		program_flush();	/* MPI_Finalize() would not report errors */
 	}
 	pthread_join(counting, NULL);
 	meet();

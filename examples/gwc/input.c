@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What gwc reads: the files, and the parts of them that a producer reads next.
+ * gwc's input: the files, and the parts that a producer reads next.
  *
  * DESIGN
  * All names are known at the start, because the columns are as wide as the sum of the sizes.
- * Parts are given out in the order of the output.  A chunk takes many small files, or a part
- * of a large file: several producers can read a large file at once.  A file is read up to the
- * size that it had at the start.
+ * Parts are assigned in the order of the output.  A chunk takes many small files, or a part
+ * of a large file, so several producers can read a large file concurrently.  A file is read up to
+ * the size that it had at the start.
  *
- * Standard input, and files that do not tell their size, such as pipes and those in /proc,
- * are streams: one producer at a time reads a stream, chunk by chunk, and later inputs wait.
+ * Standard input, and files of unknown size, such as pipes and those in /proc, are streams: one
+ * producer at a time reads a stream, chunk by chunk, and later inputs wait.
  */
 #include "config.h"
 
@@ -57,7 +57,7 @@ static void read_list(struct gwc_inputs *inputs, const char *list)
 	while (getdelim(&name, &size, '\0', from) >= 0) {
 		append(inputs, name);
 		if (is_input && strcmp(name, "-") == 0)
-			program_die("'-' is no name in a list that comes from standard input");
+			program_die("'-' is not allowed in a list that comes from standard input");
 	}
 	if (ferror(from))
 		program_die("cannot read file names from '%s': %s", list, strerror(errno));
@@ -67,8 +67,8 @@ static void read_list(struct gwc_inputs *inputs, const char *list)
 }
 
 /*
- * Looks at all files.  Return: the width of the columns, which is wc's: it holds the sum of
- * the sizes of the regular files, and is at least 7 if there is any other kind.
+ * Gets the sizes of all files.  Returns wc's width of the columns: wide enough for the sum of the
+ * sizes of the regular files, and at least 7 if there is any other kind of file.
  */
 static int look_at_all(struct gwc_inputs *inputs)
 {
@@ -81,7 +81,7 @@ static int look_at_all(struct gwc_inputs *inputs)
 
 		in->stream = is_stdin(in);
 		if (in->stream ? fstat(STDIN_FILENO, &st) : stat(in->name, &st))
-			continue;	/* reading it shows what is wrong */
+			continue;	/* reading it will report the error */
 		if (S_ISREG(st.st_mode))
 			total += in->size = (uint64_t)st.st_size;
 		else
@@ -118,7 +118,7 @@ void gwc_inputs_close(struct gwc_inputs *inputs)
 
 /* ---- parts --------------------------------------------------------------- */
 
-/* A part of up to @space bytes. */
+/* Returns the next part, of up to @space bytes. */
 static struct gwc_part next_part(struct gwc_inputs *inputs, size_t space)
 {
 	struct gwc_place *next = &inputs->next;
@@ -157,11 +157,11 @@ unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_par
 void gwc_inputs_streamed(struct gwc_inputs *inputs, bool ended)
 {
 	inputs->busy = false;
-	inputs->next.offset = !ended;	/* 0: the next input begins */
+	inputs->next.offset = !ended;	/* 0: go to the next input */
 	inputs->next.input += ended;
 }
 
-/* Return: a descriptor at the offset of the part, or -1. */
+/* Returns a descriptor at the offset of the part, or -1. */
 static int open_part(struct gwc_inputs *inputs, const struct gwc_part *part)
 {
 	int fd;
@@ -191,7 +191,7 @@ void gwc_part_read(struct gwc_inputs *inputs, struct gwc_part *part, void *to)
 		part->bytes = program_read(fd, to, wanted, &part->err);
 	if (part->in->stream)
 		part->last = part->bytes < wanted;
-	/* A stream that fills its part goes on in the next one. */
+	/* If a stream filled its part, the next part continues it. */
 	if (fd > STDIN_FILENO && (!part->in->stream || part->last))
 		close(fd);
 }

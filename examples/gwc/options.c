@@ -11,40 +11,40 @@
 #include <runnel/device.h>
 
 #define CHUNK_MAX (1 << 30)
-#define GPU_WORKERS 4		/* more streams would take turns at the GPU's copy engine */
+#define GPU_WORKERS 4		/* more streams would only share the GPU's copy engine */
 
 static const char doc[] =
 	"Print newline, word and byte counts for each FILE, and a total line if there is more than "
-	"one, as wc(1) does in the C locale.  With no FILE, or when FILE is -, read standard "
-	"input.\vThe columns are always in the order of the options above; without any of the "
-	"first three there are all three.";
+	"one, like wc(1) in the C locale.  With no FILE, or when FILE is -, read standard input."
+	"\vThe columns are always in the order of the options above; without any of the first three "
+	"options, all three columns are printed.";
 
 void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, int argc,
 		       char **argv)
 {
-	/* Reading from the page cache is a copy: it takes CPUs to feed a GPU. */
+	/* Reading from the page cache is a copy, so feeding a GPU takes several CPUs. */
 	const long half = sysconf(_SC_NPROCESSORS_ONLN) / 2;
 	const struct program_option table[] = {
-		{ "lines", 'l', NULL, "newlines", OPTION_FLAG(&opt->lines) },
-		{ "words", 'w', NULL, "words", OPTION_FLAG(&opt->words) },
-		{ "bytes", 'c', NULL, "bytes", OPTION_FLAG(&opt->bytes) },
-		{ "files0-from", 0, "F", "the names are in file F, each ended by a NUL; - is standard input",
+		{ "lines", 'l', NULL, "print newlines", OPTION_FLAG(&opt->lines) },
+		{ "words", 'w', NULL, "print words", OPTION_FLAG(&opt->words) },
+		{ "bytes", 'c', NULL, "print bytes", OPTION_FLAG(&opt->bytes) },
+		{ "files0-from", 0, "F", "read NUL-terminated names from file F; - is standard input",
 		  OPTION_TEXT(&opt->files0_from) },
 		OPTION_DEVICES(&opt->device),
 		{ "workers", 0, "N", "threads that run jobs, each with a stream; 4 with a GPU, else "
-		  "as many as CPUs, up to 8", OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
-		{ "producers", 0, "N", "threads that read files; half as many as CPUs, 2 to 8",
+		  "the number of CPUs, up to 8", OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
+		{ "producers", 0, "N", "threads that read files; half the number of CPUs, 2 to 8",
 		  OPTION_NUMBER(&opt->producers, 1, GWC_PRODUCERS_MAX) },
-		{ "chunk", 0, "SIZE", "bytes that one job counts; 1M",
+		{ "chunk", 0, "SIZE", "bytes per job; 1M",
 		  OPTION_SIZE(&opt->chunk, 1, CHUNK_MAX) },
-		{ "word-rule", 0, "RULE", "printable: a word has a printable byte in it (wc before "
-		  "9.4); nonspace: all but white space makes words",
+		{ "word-rule", 0, "RULE", "printable: a word contains a printable byte (wc before "
+		  "9.4); nonspace: any byte but white space makes a word",
 		  OPTION_CHOICE(&opt->nonspace, "printable|nonspace") },
 		{ "mpi", 0, NULL, "under mpirun: all ranks count, each on its own device",
 		  OPTION_FLAG(&opt->mpi) },
-		{ "shard", 0, "SIZE", "with --mpi, bytes that a rank takes at once; a sixteenth of "
-		  "what each rank would count, 1M to 256M", OPTION_SIZE(&opt->shard, 1, CHUNK_MAX) },
-		{ "stats", 0, NULL, "at the end, print figures on standard error",
+		{ "shard", 0, "SIZE", "with --mpi, bytes of a shard, which a rank takes at a time; 1/16 "
+		  "of a rank's share, 1M to 256M", OPTION_SIZE(&opt->shard, 1, CHUNK_MAX) },
+		{ "stats", 0, NULL, "at the end, print statistics on standard error",
 		  OPTION_FLAG(&opt->stats) },
 		{ .name = NULL }
 	};

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The producers of gwc: they read files into chunks and submit the jobs that count them.
+ * gwc's producers: they read files into chunks, and submit the jobs that count them.
  *
  * DESIGN
- * A producer takes a free chunk and the parts that fill it, puts the chunk at the end of the
- * list, which is in the order of the input, reads the parts, and submits the chunk.  The
- * consumer waits for the first chunk of the list, and frees it.
+ * A producer takes a free chunk and the parts that fill it, appends the chunk to the list, which
+ * is in input order, reads the parts, and submits the chunk.  The consumer waits for the first
+ * chunk of the list, and frees it.
  *
  * `lock` guards the list, the free chunks, each chunk's `ready`, and the inputs.  A chunk belongs
  * to its producer until it is ready, then to the consumer until it is free.
  *
- * Texts start at multiples of GWC_ALIGN.  The kernel sees pieces of text; parts say which
- * input they belong to.  Device memory is the job's scratch, laid out as the chunk's buffer.
+ * Texts start at multiples of GWC_ALIGN.  The kernel sees pieces of text; parts name the input
+ * they belong to.  Device memory is the job's scratch memory, with the layout of the buffer.
  */
 #include "config.h"
 
@@ -29,14 +29,14 @@
 
 #define PARTS_MAX 512		/* in a chunk */
 
-/* A request: a job, a pinned buffer of text, and the summaries that the job puts there. */
+/* A request: a job, and a pinned buffer for the text and the job's summaries. */
 struct chunk {
 	struct rnl_job job;
 	struct pipe *pipe;
-	struct chunk *next;		/* in the list, or among the free ones */
-	bool ready;			/* for the consumer: it is filled and submitted */
+	struct chunk *next;		/* in the list, or in the free list */
+	bool ready;			/* filled and submitted; the consumer may wait for it */
 	unsigned char *text;		/* pinned; the pieces follow, then the summaries */
-	size_t used;			/* of the text; a multiple of GWC_ALIGN */
+	size_t used;			/* bytes of text; a multiple of GWC_ALIGN */
 	uint32_t nr_pieces;
 	unsigned nr_parts;
 	struct gwc_part parts[PARTS_MAX];
@@ -51,11 +51,11 @@ struct pipe {
 	uint32_t printable;
 
 	pthread_mutex_t lock;
-	pthread_cond_t ready;		/* the first chunk is, or there are no more */
+	pthread_cond_t ready;		/* the first chunk is ready, or a producer ended */
 	pthread_cond_t moved;		/* a chunk is free, or the inputs are no longer busy */
 	struct chunk *head, **tail;	/* the list */
-	struct chunk *free;		/* first the one that was used last, as it is in caches */
-	unsigned nr_active;		/* producers */
+	struct chunk *free;		/* last in, first out: it is still in the caches */
+	unsigned nr_active;		/* producers that have not ended */
 };
 
 /* ---- the job ------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static int count_chunk(struct rnl_job *job)
 
 /* ---- the producers ------------------------------------------------------- */
 
-/* Waits until there is a free chunk, and something to read or nothing more. */
+/* Waits for a free chunk, and for input or its end. */
 static void await_work(struct pipe *pipe)
 {
 	struct gwc_inputs *inputs = pipe->inputs;
@@ -111,7 +111,7 @@ static void await_work(struct pipe *pipe)
 	}
 }
 
-/* Takes a chunk and its parts, and puts it into the list.  Return: NULL if there are no more. */
+/* Takes a chunk and its parts, and appends it to the list.  Returns NULL at the end of input. */
 static struct chunk *take_work(struct pipe *pipe)
 {
 	struct chunk *chunk;
@@ -163,7 +163,7 @@ static void fill(struct chunk *chunk)
 	chunk->used = chunk->nr_pieces = 0;
 	for (unsigned i = 0; i < chunk->nr_parts; i++)
 		read_part(chunk, &chunk->parts[i]);
-	/* The table of pieces is right behind the text, so one copy takes both. */
+	/* The table of pieces directly follows the text, so one copy moves both. */
 	pieces = (struct gwc_piece *)(void *)(chunk->text + chunk->used);
 	for (unsigned i = 0; i < chunk->nr_parts; i++)
 		chunk->nr_pieces += gwc_cut(pieces + chunk->nr_pieces, chunk->parts[i].at,
@@ -193,14 +193,14 @@ static void *produce(void *arg)
 
 /* ---- the consumer -------------------------------------------------------- */
 
-/* Return: the next chunk, counted; NULL: there are no more. */
+/* Returns the next chunk when it is counted, or NULL at the end. */
 static struct chunk *next_chunk(struct pipe *pipe)
 {
 	struct chunk *chunk;
 
 	pthread_mutex_lock(&pipe->lock);
 	while (!(pipe->head ? pipe->head->ready : !pipe->nr_active)) {
-		program_flush();		/* there is time to write */
+		program_flush();		/* use the waiting time to write */
 		pthread_cond_wait(&pipe->ready, &pipe->lock);
 	}
 	chunk = pipe->head;
@@ -241,7 +241,7 @@ static void consume_chunk(struct chunk *chunk,
 
 /* ---- start and stop ------------------------------------------------------ */
 
-/* Return: @nr chunks, all of them free. */
+/* Returns @nr chunks, and adds them to the free list. */
 static struct chunk *make_chunks(struct pipe *pipe, unsigned nr)
 {
 	struct chunk *chunks = calloc(nr, sizeof(*chunks));
@@ -281,7 +281,7 @@ void gwc_count_all(struct rnl_pool *pool, struct gwc_inputs *inputs, const struc
 	unsigned nr;
 
 	program_must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), "the pool's figures");
-	/* Four chunks for each worker and producer, and eight at least for each producer. */
+	/* Four chunks per worker and producer, but at least eight per producer. */
 	nr = 4 * (stats.nr_workers + opt->producers);
 	nr = nr < 8 * opt->producers ? 8 * opt->producers : nr;
 	chunks = make_chunks(&pipe, nr);

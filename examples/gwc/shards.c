@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shards of the inputs, and the report of what came of one.
+ * The shards of the inputs, and the report of a shard.
  *
  * DESIGN
- * A shard is some small files, or a piece of a large one.  Its bounds follow from the list of
- * inputs alone, so each rank finds them by itself, and a number names a shard.  Only streams are
- * shards of their own that rank 0 reads: standard input is its own, and a pipe, or a file of
- * /proc, is another one on another host.
+ * A shard is some small files, or a piece of a large one.  Its bounds depend only on the list of
+ * inputs, so each rank computes them without communication, and a number identifies a shard.  Each
+ * stream is one shard, which only rank 0 reads, because other hosts cannot: standard input is not
+ * theirs, and a pipe or a file of /proc has other contents there.
  *
  * A report has a summary for each input of the shard.  gwc_join() is associative, so the tally
- * takes these as it takes the parts of a file that one machine has read.
+ * adds these summaries like the parts of a file that one machine has read.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 
 /* ---- cutting ------------------------------------------------------------- */
 
-/* Ends the last shard at @to, unless that is where it begins. */
+/* Ends the last shard at @to, unless it is empty. */
 static void end_shard(struct shards *shards, struct gwc_place *from, struct gwc_place to,
 		      bool stream)
 {
@@ -42,7 +42,7 @@ static void end_shard(struct shards *shards, struct gwc_place *from, struct gwc_
 
 void shards_cut(struct shards *shards, const struct gwc_inputs *inputs, uint64_t bytes)
 {
-	struct gwc_place from = { 0, 0 };	/* the shard's begin */
+	struct gwc_place from = { 0, 0 };	/* start of the shard */
 	uint64_t used = 0;			/* bytes in it */
 
 	*shards = (struct shards){ .nr = 0 };
@@ -87,7 +87,7 @@ bool shard_report_add(struct shard_report *report, const struct shards *shards,
 		*count = (struct shard_count){ .bytes = 0 };
 		report->nr++;
 	}
-	if (!count->err) {		/* else later parts do not count */
+	if (!count->err) {		/* after an error, later parts are ignored */
 		count->sum = gwc_join(count->sum, part->sum);
 		count->bytes += part->bytes;
 		count->err = part->err;
@@ -110,7 +110,7 @@ void shard_report_tally(const struct shard_report *report, const struct shards *
 			.bytes = (size_t)count->bytes,
 			.err = count->err,
 			.opened = count->opened,
-			.last = input < shard->to.input,	/* else it goes on in the next shard */
+			.last = input < shard->to.input,	/* else the next shard continues it */
 		};
 
 		gwc_tally_add(tally, &part);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the ranks of gwc_mpi take, and what they tell of it. */
+/* The shards that gwc_mpi's ranks take, and the ranks' reports. */
 #ifndef GWC_SHARDS_H
 #define GWC_SHARDS_H
 
@@ -7,28 +7,28 @@
 
 #define SHARD_INPUTS_MAX 1024
 
-/* A run of inputs, of which the first and the last may be cut. */
+/* Consecutive inputs; the first and the last one may be cut. */
 struct shard {
 	struct gwc_place from, to;
-	bool stream;			/* one input that rank 0 has to read */
+	bool stream;			/* one input that rank 0 must read */
 };
 
 struct shards {
-	struct shard *list;		/* in the order of the inputs: all of them, without a gap */
+	struct shard *list;		/* in the order of the inputs, without gaps */
 	unsigned nr;
-	unsigned *shared;		/* the numbers of those that any rank may take */
+	unsigned *shared;		/* the numbers of the shards that any rank may take */
 	unsigned nr_shared;
 };
 
-/* Cuts the inputs into shards of @bytes: the same ones in each rank.  Dies without memory. */
+/* Cuts the inputs into shards of @bytes, equally in each rank.  Dies if out of memory. */
 void shards_cut(struct shards *shards, const struct gwc_inputs *inputs, uint64_t bytes);
 void shards_free(struct shards *shards);
 
-/* What a rank tells of one input, or of the piece of it that is in the shard. */
+/* A rank's report of one input, or of the input's piece in the shard. */
 struct shard_count {
 	struct gwc_summary sum;
 	uint64_t bytes;
-	int32_t err;			/* an errno: reading ended with it; or 0 */
+	int32_t err;			/* an errno that ended the reading, or 0 */
 	uint32_t opened;
 };
 
@@ -44,13 +44,13 @@ static inline size_t shard_report_bytes(const struct shard_report *report)
 }
 
 /*
- * Adds a part of a shard; parts come in order.  @report: with an nr of 0, it begins.
- * Return: whether that was the shard's last part.
+ * Adds a part of a shard; call it for the parts in order.  @report: begins if its nr is 0.
+ * Returns true if that was the shard's last part.
  */
 bool shard_report_add(struct shard_report *report, const struct shards *shards,
 		      const struct gwc_inputs *inputs, const struct gwc_part *part);
 
-/* Adds what the report tells to the tally.  Context: reports come in the order of the shards. */
+/* Adds a report to the tally.  Context: call it for reports in the order of the shards. */
 void shard_report_tally(const struct shard_report *report, const struct shards *shards,
 			const struct gwc_inputs *inputs, struct gwc_tally *tally);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gwc and gwc_mpi print: a line for each input, in order, and the total. */
+/* The output of gwc and gwc_mpi: a line for each input, in order, and the total. */
 #include "config.h"
 
 #include "common/program.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints a name as wc prints one with a newline: quoted for a shell. */
+/* Prints a name with a newline like wc: quoted for a shell. */
 static void print_quoted(const char *name)
 {
 	static const char controls[] = "\a\b\t\n\v\f\r", letters[] = "abtnvfr";
@@ -38,7 +38,7 @@ static void print_quoted(const char *name)
 	putchar('\'');
 }
 
-/* Reports why an input cannot be read, or is not read to its end. */
+/* Reports why an input cannot be opened or read to its end. */
 static void complain(const struct gwc_tally *tally, const struct gwc_input *in, int err)
 {
 	if (in->name && !*in->name && tally->opt->files0_from)

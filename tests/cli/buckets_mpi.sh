@@ -128,7 +128,7 @@ ends 'ends when a rank never comes'
 ranks 1 "$program" $small : -n 1 "$program" $small --buckets=5 >"$dir/out" 2>"$dir/err" </dev/null
 got=$?
 fails_in_time 'different options'
-says 'buckets: this rank has other options or devices than rank 0'
+says "buckets: this rank's options or devices differ from rank 0's"
 over 2 --buckets=0
 [ $got = 2 ] || complain "status of a wrong option: $got"
 says "'0' is not good for --buckets"

@@ -196,7 +196,7 @@ for list in list list.open list.odd empty; do
 done
 printf 'text\0-\0' | ours --files0-from=- >"$dir/out" 2>"$dir/err" && complain 'a - in a list from standard input'
 [ ! -s "$dir/out" ] || complain 'it counts nevertheless'
-says "gwc: '-' is no name in a list that comes from standard input"
+says "gwc: '-' is not allowed in a list that comes from standard input"
 refuses "'text' is too much: the names are in the file of --files0-from" --files0-from=list text
 ends 'reads lists of names'
 
