@@ -110,7 +110,7 @@ void shard_report_tally(const struct shard_report *report, const struct shards *
 			.bytes = (size_t)count->bytes,
 			.err = count->err,
 			.opened = count->opened,
-			.last = input < shard->to.input,	/* else the next shard continues it */
+			.last = input < shard->to.input,	/* else continued in the next shard */
 		};
 
 		gwc_tally_add(tally, &part);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the processes of one parent tell each other, in shared memory.
+ * The data that the processes of one parent share, in shared memory.
  *
  * DESIGN
- * Each process has a place.  It writes its state there, the time at which each of its loops was
- * last alive, and, with each beat, its figures and its health, as text.  Any process answers for
- * all: with its own text as it is now, and with those of the others as they were posted last.
+ * Each process has a place.  There it writes its state, the time of each loop's last beat, and, at
+ * each beat, its metrics and its health, as text.  Any process can answer for all processes: with
+ * its own current text, and with the last posted texts of the other processes.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 #include <event2/buffer.h>
 #include <jansson.h>
 
-#define WATCHED_NS UINT64_C(3000000000)	/* after a look at /live, others may look again */
+#define WATCHED_NS UINT64_C(3000000000)	/* /live data is posted for this long after a GET */
 
 int board_make(unsigned nr)
 {
@@ -86,9 +86,9 @@ static char *own_text(const struct server *server,
 	return text;
 }
 
-/* ---- the figures of all ------------------------------------------------------ */
+/* ---- the metrics of all processes -------------------------------------------- */
 
-/* The lines from @at on that are of one figure: "# HELP NAME ...", "# TYPE ...", and samples. */
+/* Returns the end of the metric at @at: "# HELP NAME ...", "# TYPE ...", and its samples. */
 static const char *family_end(const char *at)
 {
 	const char *next = strstr(at, "\n# HELP ");
@@ -101,7 +101,7 @@ static const char *next_line(const char *at)
 	return at + strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n');
 }
 
-/* Return: where @text has the figure that begins with the line @head; NULL: nowhere. */
+/* Returns the metric in @text that begins with the line @head, or NULL. */
 static const char *find_family(const char *text, const char *head)
 {
 	const size_t bytes = (size_t)(next_line(head) - head);
@@ -111,7 +111,7 @@ static const char *find_family(const char *text, const char *head)
 	return text && *text ? text : NULL;
 }
 
-/* NAME{LABELS} VALUE becomes NAME{process="0",LABELS} VALUE. */
+/* Adds a label: NAME{LABELS} VALUE becomes NAME{process="0",LABELS} VALUE. */
 static void add_samples(struct evbuffer *out, const char *family, unsigned process)
 {
 	const char *const end = family_end(family);
@@ -159,7 +159,7 @@ int board_metrics(const struct server *server, struct evbuffer *out)
 	return 0;
 }
 
-/* ---- what all do --------------------------------------------------------------- */
+/* ---- the activity of all processes --------------------------------------------- */
 
 json_t *board_live(const struct server *server)
 {
@@ -173,7 +173,7 @@ json_t *board_live(const struct server *server)
 		if (i == server->process) {
 			json_array_append_new(all, live_own(server));
 		} else if (board_serves(place) && (text = posted_read(&place->live))) {
-			/* If it is broken, it is left out. */
+			/* Broken text is omitted. */
 			(void)json_array_append_new(all, json_loads(text, 0, NULL));
 			free(text);
 		}
@@ -181,9 +181,9 @@ json_t *board_live(const struct server *server)
 	return all;
 }
 
-/* ---- the health of all ------------------------------------------------------- */
+/* ---- the health of all processes --------------------------------------------- */
 
-/* One process's health, and whether it is well. */
+/* Returns one process's health, and whether it is well. */
 static json_t *health_of(const struct server *server, unsigned process, bool *well)
 {
 	char *text = process == server->process ? own_text(server, health_write_own) :

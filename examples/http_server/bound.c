@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The most memory that the server takes, printed at the start.
+ * An upper bound on the server's memory, printed at the start.
  *
  * DESIGN
- * It is the sum of what is bounded: slots and their pinned memory, all made at the start; what
- * a worker needs to decode and encode, and, on the host device, as scratch; connections, each
- * with a head and libevent's buffers; and bodies and answers, by --memory.  Each term is the most
- * that there can be, so the server uses less: the tests compare both.  BASE is the process itself;
- * what CUDA takes beside it is not known here, and the kernel has its socket buffers.
+ * The bound is the sum of all bounded parts: slots and their pinned memory, all allocated at the
+ * start; a worker's memory for decoding and encoding, and, on the host device, its scratch;
+ * connections, each with a head and libevent's buffers; and bodies and answers, by --memory.  Each
+ * term is a maximum, so the server uses less: the tests compare both.  BASE is the process itself.
+ * CUDA's memory and the kernel's socket buffers are not included.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 #include <runnel/stats.h>
 
 #define BASE (48u << 20)		/* the program, its threads, allocators */
-#define WORKER_BYTES (4u << 20)		/* of libpng and zlib */
+#define WORKER_BYTES (4u << 20)		/* for libpng and zlib */
 #define CONNECTION_BYTES (64u << 10)
 #define MEGABYTE (1u << 20)
 
@@ -30,18 +30,18 @@ void bound_print(const struct server *server, bool cuda)
 
 	rnl_pool_read_stats(server->pool, RNL_ALL_WORKERS, &stats);
 	slots = stats.pinned_locked + (uint64_t)opt->slots * sizeof(struct slot);
-	/* Scratch grows from none: for a moment there is the old and the new one. */
+	/* When scratch grows, the old and the new memory exist for a moment. */
 	workers = stats.nr_workers *
 		  (WORKER_BYTES + (cuda ? 0 : 4 * (uint64_t)slot_buffer_bytes(opt)));
-	/* A loop may accept one more than it sees. */
+	/* A loop may exceed the limit by one connection. */
 	connections = (uint64_t)(opt->connections + opt->loops) * CONNECTION_BYTES;
-	/* For a moment a loop has a body that grows twice, and an answer that is not counted. */
+	/* For a moment a loop has two copies of a growing body, and an answer not yet counted. */
 	bodies = opt->memory + FIGURES_BYTES +
 		 opt->loops * ((uint64_t)opt->max_body + 2 * slot_buffer_bytes(opt));
 	printf("memory: at most %llu MB%s: %llu for %u slots, %llu for %u workers, %llu for %u "
 	       "connections, %llu for bodies and answers, %u for the program\n",
 	       (unsigned long long)((slots + workers + connections + bodies + BASE) / MEGABYTE + 1),
-	       cuda ? " and what CUDA takes" : "", (unsigned long long)(slots / MEGABYTE + 1),
+	       cuda ? " and CUDA's memory" : "", (unsigned long long)(slots / MEGABYTE + 1),
 	       opt->slots, (unsigned long long)(workers / MEGABYTE + 1), stats.nr_workers,
 	       (unsigned long long)(connections / MEGABYTE + 1), opt->connections,
 	       (unsigned long long)(bodies / MEGABYTE + 1), BASE / MEGABYTE);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A body in chunks: where its bytes are between the sizes.
+ * A chunked body: finds the body's bytes between the chunk sizes.
  *
  * DESIGN
- * A machine that takes a character at a time, and the first wrong one ends it: so the answer is the
- * same wherever the text is cut.  Extensions of a size and the headers behind the last chunk say
- * nothing to this server: they have to be as RFC 9112 has them, and are passed over, up to a bound.
+ * A state machine takes one character at a time, and stops at the first invalid one.  So the result
+ * does not depend on where the text is cut.  This server does not use the extensions of a size, or
+ * the headers after the last chunk: they are checked by RFC 9112's rules, bounded, and skipped.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Return: SIZE; -EFBIG the chunk has more bytes than the body may have. */
+/* Returns SIZE, or -EFBIG if the chunk exceeds the body's limit. */
 static int add_digit(struct chunks *chunks, unsigned value)
 {
 	if (value > chunks->room || chunks->left > (chunks->room - value) / 16)
@@ -35,14 +35,14 @@ static int add_digit(struct chunks *chunks, unsigned value)
 	return SIZE;
 }
 
-/* Return: @state, if a value may have the character. */
+/* Returns @state if the character is allowed in a value, else -EBADMSG. */
 static int value_state(char c, int state)
 {
 	return (unsigned char)c >= ' ' ? c != 0x7f ? state : -EBADMSG :
 	       c == '\t' ? state : -EBADMSG;
 }
 
-/* Return: the state behind a character; a negative errno: it is wrong. */
+/* Returns the state after a character, or a negative errno if it is invalid. */
 static int step(struct chunks *chunks, char c)
 {
 	const int value = digit(c);
@@ -51,7 +51,7 @@ static int step(struct chunks *chunks, char c)
 	case SIZE_BEGINS:
 		return value < 0 ? -EBADMSG : add_digit(chunks, (unsigned)value);
 	case SIZE:
-	case SIZE_PADDED:	/* some servers fill a size up with spaces */
+	case SIZE_PADDED:	/* some senders pad a size with spaces */
 		if (chunks->state == SIZE && value >= 0)
 			return add_digit(chunks, (unsigned)value);
 		return c == '\r' ? SIZE_ENDS : c == ';' ? EXTENSION :

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client's connection: reads one request after the other, and sends the answers.
+ * A client's connection: reads one request after another, and sends the answers.
  *
  * DESIGN
- * libevent's evhttp bounds neither the time of a request nor the number of clients, and holds
- * bodies without a bound on all of them together; so this is HTTP/1.1 on its bufferevents.
+ * libevent's evhttp limits neither a request's time nor the number of clients, nor the memory of
+ * all bodies together.  So this file implements HTTP/1.1 on libevent's bufferevents.
  *
  *	IDLE -> HEAD -> BODY -> WORK -> SEND -> IDLE ..., or, from SEND, -> DRAIN -> closed
  *
- * A request that is refused goes to SEND at once.
+ * A request that is refused goes to SEND immediately.
  *
- * Each state has an end, and one timer per connection keeps it.  A client that is too slow gets
- * 408, work that takes too long gets 504, and a client that does not take its answer is closed.
- * A loop that stops shortens what depends on clients, so that --grace is enough.
+ * Each state has a time limit, which one timer per connection enforces.  A client that is too slow
+ * gets 408, work that takes too long gets 504, and if a client does not read its answer, the
+ * connection is closed.  A loop that stops shortens the limits that depend on clients, to end
+ * gets 408, work that takes too long gets 504, and a client that does not read its answer loses
+ * its connection.  A loop that stops shortens the limits that depend on clients, to end in --grace.
+ * memory that grows with it, and is counted: --memory bounds all bodies and answers in memory.
+ * While a request is in work or its answer is sent, nothing is read.
  *
- * A head is at most HEAD_MAX bytes.  A body is copied out of libevent's buffers as it comes, into
- * memory that grows with it, and is counted: --memory bounds all bodies and answers under way.
- * While a request is at work or its answer is sent, nothing is read.
- *
- * When a connection ends, the client may still be sending: a close would reset it, and the client
- * might never see its last answer.  So this side says that nothing more comes, and throws away
- * what the client sends, for a while.
+ * When a connection ends, the client may still be sending.  close() would reset the connection,
+ * and the client could lose its last answer.  So the server shuts down its sending side, and
+ * discards the client's data for a while.
  */
 #include "config.h"
 
@@ -39,29 +39,29 @@
 
 #define SECOND UINT64_C(1000000000)
 #define MS (SECOND / 1000)
-#define BODY_BEGINS 16384u	/* bytes that a body has space for at first */
-#define SMALL_ANSWER 4096u	/* bytes: a part of CONNECTION_BYTES */
-#define SEND_S 5		/* at least, for an answer, however late it is */
+#define BODY_BEGINS 16384u	/* first allocation for a body */
+#define SMALL_ANSWER 4096u	/* bytes: included in CONNECTION_BYTES */
+#define SEND_S 5		/* least time for an answer, however late it is */
 #define DRAIN_S 2
 #define METHOD_BYTES 8		/* enough to recognise a method */
 
 enum state { IDLE, HEAD, BODY, WORK, SEND, DRAIN };
 
 struct connection {
-	struct request req;		/* the first: see of() */
+	struct request req;		/* must be first: see of() */
 	LIST_ENTRY(connection) next;
 	struct loop *loop;
 	struct bufferevent *io;
 	struct event *timer;
 	enum state state;
-	uint64_t since_ns;		/* in this state */
-	uint64_t began_ns;		/* the request: its first byte */
-	uint64_t end_ns;		/* that the timer is set to */
-	char *head;			/* its text */
-	size_t searched;		/* bytes without the head's end */
+	uint64_t since_ns;		/* start of this state */
+	uint64_t began_ns;		/* time of the request's first byte */
+	uint64_t end_ns;		/* time that the timer is set to */
+	char *head;			/* the text of the head */
+	size_t searched;		/* bytes searched without finding the head's end */
 	struct chunks chunks;
-	bool whole;			/* nothing more comes of the request */
-	bool closes;			/* after the answer */
+	bool whole;			/* the request was received completely */
+	bool closes;			/* close after the answer */
 };
 
 const struct answer_code answer_codes[ANSWER_CODES] = {
@@ -79,7 +79,7 @@ static struct connection *of(struct request *req)
 	return rnl_container_of(req, struct connection, req);
 }
 
-/* ---- bytes under way ----------------------------------------------------- */
+/* ---- bytes in memory ----------------------------------------------------- */
 
 static bool count_bytes(struct connection *c, size_t bytes, size_t most)
 {
@@ -108,10 +108,10 @@ bool request_count_answer(struct request *req)
 	const size_t bytes = evbuffer_get_length(req->out);
 	size_t most = of(req)->loop->server->opt.memory;
 
-	/* The figures tell what fills the memory: they have space of their own. */
+	/* Metrics are needed when memory is full: they have their own space. */
 	if (!req->endpoint->route->task)
 		most += FIGURES_BYTES;
-	/* libevent's buffers have up to twice the bytes that they hold. */
+	/* libevent's buffers use up to twice the bytes that they hold. */
 	return bytes <= SMALL_ANSWER || count_bytes(of(req), 2 * bytes, most);
 }
 
@@ -126,14 +126,14 @@ static void end_request(struct connection *c)
 	c->searched = 0;
 }
 
-/* ---- states and their ends ----------------------------------------------- */
+/* ---- states and their time limits ---------------------------------------- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-/* Return: when the connection's state has to be over. */
+/* Returns the time limit of the connection's state. */
 static uint64_t end_of_state(const struct connection *c)
 {
 	const struct options *opt = &c->loop->server->opt;
@@ -155,7 +155,7 @@ static uint64_t end_of_state(const struct connection *c)
 		return c->since_ns + (stop_ns ? opt->linger_ms * MS : DRAIN_S * SECOND);
 	if (!stop_ns)
 		return ns;
-	/* Of the grace, a half to read, and almost all to send. */
+	/* Half of the grace is for reading, 7/8 for sending. */
 	return earlier(ns, stop_ns + (c->state <= BODY ? grace_ns / 2 : grace_ns / 8 * 7));
 }
 
@@ -252,12 +252,12 @@ void request_answer(struct request *req, int code, const char *type)
 	set_timer(c);
 }
 
-/* Answers a request that is not read any further. */
+/* Answers a request with an error, without reading the rest of it. */
 static void refuse(struct connection *c, int code, const char *wrong)
 {
 	char begin[METHOD_BYTES + 1] = "";
 
-	/* The answer to HEAD has no body, whatever is wrong with its head. */
+	/* The answer to HEAD has no body, even if the head is broken. */
 	if (!c->head && evbuffer_copyout(bufferevent_get_input(c->io), begin, METHOD_BYTES) > 0)
 		c->req.head.method = head_method(begin);
 	c->req.endpoint = routes_find(c->loop, NULL);
@@ -268,13 +268,13 @@ static void refuse(struct connection *c, int code, const char *wrong)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Return: whether there may be more to do; so do the functions below. */
+/* Returns true if there may be more to do, like the read functions below. */
 static bool read_idle(struct connection *c, struct evbuffer *in)
 {
 	ev_ssize_t there;
 	char first[2];
 
-	/* An empty line between requests is forgiven.  It may come in two reads. */
+	/* Empty lines between requests are allowed.  One may arrive in two reads. */
 	while ((there = evbuffer_copyout(in, first, 2)) == 2 && !memcmp(first, "\r\n", 2))
 		evbuffer_drain(in, 2);
 	if (there <= 0 || (there == 1 && *first == '\r'))
@@ -288,7 +288,7 @@ static bool read_idle(struct connection *c, struct evbuffer *in)
 	return true;
 }
 
-/* Return: the bytes up to the head's end; 0: it has not come. */
+/* Returns the length of the head, or 0 if its end has not arrived. */
 static size_t head_bytes(struct connection *c, struct evbuffer *in)
 {
 	struct evbuffer_ptr from, end;
@@ -350,7 +350,7 @@ static bool read_head(struct connection *c, struct evbuffer *in)
 	return true;
 }
 
-/* Makes space for the next bytes.  Return: whether there is. */
+/* Makes space for the next bytes.  Returns false if there is no memory for it. */
 static bool make_space(struct connection *c, size_t bytes)
 {
 	const size_t most = c->req.head.chunked ? c->loop->server->opt.max_body :
@@ -373,12 +373,12 @@ static bool make_space(struct connection *c, size_t bytes)
 	return true;
 }
 
-/* Takes @framing bytes that are not the body's, and @data bytes that are. */
+/* Drops @framing bytes, and appends the next @data bytes to the body. */
 static bool take(struct connection *c, struct evbuffer *in, size_t framing, size_t data)
 {
 	evbuffer_drain(in, framing);
 	if (data && !make_space(c, data)) {
-		refuse(c, HTTP_SERVUNAVAIL, "too many bytes under way");
+		refuse(c, HTTP_SERVUNAVAIL, "the server's memory for requests is in use");
 		return false;
 	}
 	if (data)
@@ -425,7 +425,7 @@ static bool read_body(struct connection *c, struct evbuffer *in)
 	return true;
 }
 
-/* Goes on with what has come. */
+/* Continues with the received bytes. */
 static void read_on(struct connection *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->io);
@@ -449,17 +449,17 @@ static void on_read(struct bufferevent *io, void *arg)
 
 	(void)io;
 	read_on(c);
-	/* Empty lines do not keep a loop from its end. */
+	/* Empty lines must not delay the end of a loop. */
 	if (c->state != DRAIN && c->state != IDLE)
 		c->loop->received++;
 }
 
-/* All is written that there was to write. */
+/* Called when all output was written. */
 static void on_written(struct bufferevent *io, void *arg)
 {
 	struct connection *c = arg;
 
-	if (c->state != SEND)		/* it was 100 Continue */
+	if (c->state != SEND)		/* that was 100 Continue */
 		return;
 	leave_open(c);
 	end_request(c);
@@ -471,7 +471,7 @@ static void on_written(struct bufferevent *io, void *arg)
 	read_on(c);
 }
 
-/* The client is gone. */
+/* Called when the client has left. */
 static void on_gone(struct bufferevent *io, short what, void *arg)
 {
 	(void)io;
@@ -491,7 +491,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	else if (c->state == WORK)
 		request_late(&c->req);
 	else if (c->state == HEAD || c->state == BODY)
-		refuse(c, 408, "the request did not come in time");
+		refuse(c, 408, "the request did not arrive in time");
 	else
 		connection_free(c);
 }
@@ -537,7 +537,7 @@ bool connections_wait(const struct loop *loop)
 	return false;
 }
 
-/* Whether the client has sent something that the loop has not read yet. */
+/* Returns true if the client has sent bytes that the loop has not read yet. */
 static bool is_asking(const struct connection *c)
 {
 	char byte;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* http_server without nvcc: the host functions of its kernels alone. */
+/* http_server without nvcc: only the host functions of its kernels. */
 #include <runnel/kernel.h>
 
 #include "kernels.h"

@@ -3,8 +3,8 @@
  * The kernels of http_server, except gwc's.
  *
  * DESIGN
- * A thread of Sobel's kernels computes a pixel from the nine around it.  Neighbours read the
- * same bytes, and the caches hold them: the image comes from memory about once.
+ * A thread of Sobel's kernels computes a pixel from the nine around it.  Neighbours read the same
+ * bytes, which stay in the caches: each byte of the image is read from memory about once.
  */
 #include <runnel/cuda.h>
 

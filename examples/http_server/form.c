@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bodies that a browser's form sends: multipart/form-data, as RFC 7578 and RFC 2046 have it.
+ * Bodies that a browser's form sends: multipart/form-data of RFC 7578 and RFC 2046.
  *
  * DESIGN
- * A form has exactly one field here, a file or a text.  Its content moves to the front of the
- * body, so that a task sees what it sees of a raw body.  The body is in memory in full, and each
- * search goes through it once: nothing is allocated, and no form takes longer than its length.
+ * A form must have exactly one field, a file or a text.  The field's content is moved to the front
+ * of the body, so a task sees the same data as in a raw body.  The body is in memory completely,
+ * and each search passes over it once: no allocation, and time linear in the length.
  *
- *	preamble CRLF		only the boundary's first line may begin the body
+ *	preamble CRLF		optional: the body may begin with --boundary
  *	--boundary CRLF
  *	headers CRLF CRLF
  *	content CRLF
@@ -20,14 +20,14 @@
 #include <string.h>
 #include <strings.h>
 
-#define BOUNDARY_MAX 70		/* of RFC 2046 */
+#define BOUNDARY_MAX 70		/* by RFC 2046 */
 #define BOUNDARY_CHARS "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" \
 	"'()+_,-./:=? "
 #define BLANK " \t"
 
 static const char form_type[] = "multipart/form-data";
 
-/* CR LF, two dashes, and the boundary. */
+/* The delimiter: CR LF, two dashes, and the boundary. */
 struct delimiter {
 	char text[4 + BOUNDARY_MAX];
 	size_t bytes;
@@ -39,7 +39,7 @@ struct line {
 	bool last;
 };
 
-/* Return: whether the Content-Type has a boundary that RFC 2046 allows. */
+/* Returns true if the Content-Type has a valid boundary. */
 static bool find_boundary(const char *type, struct delimiter *delimiter)
 {
 	const char *at = type + strlen(form_type);
@@ -75,7 +75,7 @@ static bool find_boundary(const char *type, struct delimiter *delimiter)
 	}
 }
 
-/* Whether a boundary before @at is a line, and not the begin of other text.  Fills in the rest. */
+/* Returns true if the boundary before @at ends its line.  Sets the line's `last` and `end`. */
 static bool ends_line(const unsigned char *at, const unsigned char *end, struct line *line)
 {
 	line->last = end - at >= 2 && at[0] == '-' && at[1] == '-';
@@ -97,7 +97,7 @@ static bool find_line(const unsigned char *at, const unsigned char *end,
 	return false;
 }
 
-/* The first line has no CR LF before it if it begins the body. */
+/* If the first line begins the body, there is no CR LF before it. */
 static bool find_first_line(const unsigned char *body, const unsigned char *end,
 			    const struct delimiter *delimiter, struct line *line)
 {
@@ -123,11 +123,11 @@ const char *form_unwrap(const char *type, unsigned char *body, size_t *bytes)
 		       "characters";
 	end = body ? body + *bytes : NULL;
 	if (!body || !find_first_line(body, end, &delimiter, &first))
-		return "the form is broken: its boundary is nowhere in the body";
+		return "the form is broken: its boundary is not in the body";
 	if (first.last)
 		return "the form is empty: send one field";
 	content = memmem(first.end, (size_t)(end - first.end), "\r\n\r\n", 4);
-	/* The CR LF before the next line may be that of the empty line behind the headers. */
+	/* If the content is empty, the CR LF may be that of the empty line after the headers. */
 	if (!content || !find_line(content + 2, end, &delimiter, &next))
 		return "the form is cut off: its last boundary is missing";
 	if (!next.last)

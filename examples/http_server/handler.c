@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request's work: on the workers of the pool, or, for comparison, in other threads.
+ * Runs a request's work: on the pool's workers, or, for comparison, in other threads.
  *
  * DESIGN
- * async: the loop submits the slot's job and goes on with its other connections.  The job goes
- * to the completion queue of that loop; loop.c reaps the job and calls async_reaped().  A slot
- * belongs to the loop, or, from submit to reap, to the worker, so there is no lock.  A full pool
- * refuses the job, and the client is told at once.  A task's second job, finish(), is urgent.  The
- * job's deadline is for its start; the connection's timer is for the answer: see routes.c.  A
- * slot whose request is answered by then has no request any more, and only comes back.  The job
- * notes which worker has it, and the loop, when it has the job back, notes its span.
+ * async: the loop submits the slot's job and continues with its other connections.  The job goes
+ * to that loop's completion queue; loop.c reaps it and calls async_reaped().  A slot belongs to the
+ * loop, or, from submit to reap, to the worker, so no lock is needed.  A full pool refuses the job,
+ * and the client gets an error immediately.  A task's second job, finish(), is urgent.  The job's
+ * deadline applies to its start; the connection's timer applies to the answer: see routes.c.  If
+ * that timer has answered the request, the slot has no request any more, and its job is only
+ * reaped.  The job records its worker, and the loop records the job's span when it reaps the job.
  *
- * sync: the handler that CUDA's documentation leads to.  The loop has a stream of its own, and
- * on a GPU the calls are those of hand-written code (see src/device/cuda.c):
+ * sync: the handler that CUDA's documentation suggests.  The loop has its own stream, and on a GPU
+ * the calls are those of hand-written code (see src/device/cuda.c):
  *
  *	rnl_copy()			cudaMemcpyAsync(..., cudaStreamPerThread)
  *	rnl_launch()			kernel<<<grid, block, 0, cudaStreamPerThread>>>
  *	rnl_stream_wait(RNL_FOREVER)	cudaStreamSynchronize(cudaStreamPerThread)
  *
- * While the loop waits, decodes or encodes, it answers no other client, and it has neither a
- * deadline nor a way to refuse work.
+ * While the loop waits, decodes or encodes, it answers no other client.  It has no deadline, and
+ * cannot refuse work.
  *
- * thread: each request starts a thread, which makes these calls and ends.  A pipe brings the slot
- * back to its loop.
+ * thread: each request starts a thread, which makes these calls and ends.  A pipe returns the slot
+ * to its loop.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@
 #include <runnel/memory.h>
 #include <runnel/thread.h>
 
-#define THREADS_REAPED 64	/* at a time */
+#define THREADS_REAPED 64	/* per call */
 
 /* ---- async --------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ static void begin_span(struct slot *slot)
 	slot->began_ns = rnl_clock();
 }
 
-/* A batch is the work of no slot: small.c notes its span. */
+/* A batch belongs to no single slot: small.c records its span. */
 static void end_span(struct slot *slot)
 {
 	const enum span_kind kind = slot->step == STEP_FINISH ? SPAN_PNG :
@@ -65,14 +65,14 @@ static int issue(struct rnl_job *job)
 	void *in = NULL, *out = NULL;
 
 	begin_span(slot);
-	slot->result = rnl_scratch(bytes, &in);		/* for this job alone: nothing to be freed */
+	slot->result = rnl_scratch(bytes, &in);		/* only for this job; freed automatically */
 	if (!slot->result)
 		slot->result = rnl_scratch(bytes, &out);
 	slot->device_in = in;
 	slot->device_out = out;
 	if (!slot->result)
 		slot->result = slot->endpoint->route->task->issue(slot);
-	/* A bad body is no failure of the job: the device is well. */
+	/* A bad body is not a failure of the job or the device. */
 	return slot->result == -EBADMSG || slot->result == -EFBIG ? 0 : slot->result;
 }
 
@@ -135,7 +135,7 @@ void async_reaped(struct rnl_job *job)
 static int issue_and_wait(struct slot *slot)
 {
 	const int ret = slot->endpoint->route->task->issue(slot);
-	/* Also after an error: work that was issued before it still uses the slot. */
+	/* Wait after an error, too: work issued before it still uses the slot. */
 	const int waited = rnl_stream_wait(RNL_FOREVER);
 
 	return ret ? ret : waited;
@@ -185,7 +185,7 @@ static void *serve_one(void *arg)
 	const int fd = slot->endpoint->loop->answered_fds[1];
 
 	slot->result = serve_slot(slot);
-	/* A pipe takes a pointer whole.  Only then the loop may go on, and end. */
+	/* Writing a pointer to a pipe is atomic.  After this write the loop may end. */
 	if (write(fd, &slot, sizeof(slot)) != sizeof(slot))
 		program_die("a thread's answer: %s", strerror(errno));
 	return NULL;

@@ -3,13 +3,12 @@
  * The head of a request: its first line and its headers.
  *
  * DESIGN
- * It is read as RFC 9112 has it, and what could be read in two ways is refused: a NUL or another
- * control character, a bare line feed, a folded line, a space before a colon, Content-Length
- * twice or with Transfer-Encoding, two Hosts or one that is no host, a target that is no URL.  A
- * proxy in front of this server might read it in the other way, and take a part of one request for
- * the next one.
+ * Follows RFC 9112, and refuses ambiguous input: a NUL or another control character, a bare line
+ * feed, a folded line, a space before a colon, Content-Length twice or with Transfer-Encoding, two
+ * Hosts or an invalid one, an invalid target.  A proxy in front of this server might read such
+ * input differently, and take a part of one request for the next request (request smuggling).
  *
- * Names and values are ended with a NUL where they are, so they live as long as the text.
+ * Names and values are ended with a NUL in place, so they live as long as the text.
  */
 #include "config.h"
 
@@ -45,7 +44,7 @@ static bool is_token(const char *text)
 	return at != text && !*at;
 }
 
-/* Ends a value behind its last character that is no space.  Return: its first one. */
+/* Removes blanks at both ends of a value.  Returns its first character. */
 static char *trim(char *at, char *end)
 {
 	while (*at == ' ' || *at == '\t')
@@ -56,7 +55,7 @@ static char *trim(char *at, char *end)
 	return at;
 }
 
-/* Return: the next line, ended with a NUL; NULL: it has a character that no line has. */
+/* Returns the next line, ended with a NUL; NULL if it has an invalid character. */
 static char *next_line(char **at, char **line_end)
 {
 	char *line = *at, *c = line;
@@ -83,7 +82,7 @@ static bool is_name(char c)
 	return is_digit(c) || is_letter(c) || (c && strchr("-._~!$&'()*+;=", c));
 }
 
-/* Whether the text up to @end is an IPv6 address.  There is no later version. */
+/* Returns true if the text up to @end is an IPv6 address. */
 static bool is_address(const char *at, const char *end)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -105,7 +104,7 @@ static bool is_port(const char *at, const char *end)
 	return at == end && port <= UINT16_MAX;
 }
 
-/* Whether the text up to @end is a host of RFC 9110, perhaps with a port; no comma is in one. */
+/* Returns true if the text up to @end is a host of RFC 9110, with or without a port. */
 static bool is_host(const char *text, const char *end)
 {
 	const char *at = text;
@@ -149,7 +148,7 @@ static int refuse(struct head *head, int code, const char *wrong)
 	return code;
 }
 
-/* A fragment is not sent: a proxy may take it for a part of the path. */
+/* Refuses fragments: a proxy may take one for a part of the path. */
 static bool is_target(const char *text)
 {
 	while (*text > ' ' && (unsigned char)*text < 0x7f && *text != '#')
@@ -164,24 +163,24 @@ static int read_first_line(char *line, struct head *head)
 	char *host;
 
 	if (!version)
-		return refuse(head, HTTP_BADREQUEST, "the first line is no request");
+		return refuse(head, HTTP_BADREQUEST, "the first line is not a request");
 	*target++ = '\0';
 	*version++ = '\0';
 	if (!is_token(line) || strncmp(version, "HTTP/", 5) || strchr(version, ' '))
-		return refuse(head, HTTP_BADREQUEST, "the first line is no request");
+		return refuse(head, HTTP_BADREQUEST, "the first line is not a request");
 	if (strncmp(version, "HTTP/1.", 7) || !strchr("0123456789", version[7]) || !version[7] ||
 	    version[8])
-		return refuse(head, 505, "this server speaks HTTP/1.1");
+		return refuse(head, 505, "this server supports only HTTP/1.1");
 	head->old = version[7] == '0';
 	if (!is_target(target))
-		return refuse(head, HTTP_BADREQUEST, "the first line has a character that no URL has");
-	/* A proxy names the host, too. */
+		return refuse(head, HTTP_BADREQUEST, "the first line has an invalid character");
+	/* A request to a proxy contains the host. */
 	host = !strncasecmp(target, "http://", 7) ? target + 7 :
 	       !strncasecmp(target, "https://", 8) ? target + 8 : NULL;
 	if (host)
 		target = host + strcspn(host, "/?");
 	if (host && !is_host(host, target))
-		return refuse(head, HTTP_BADREQUEST, "the first line names no host");
+		return refuse(head, HTTP_BADREQUEST, "the first line has an invalid host");
 	target[strcspn(target, "?")] = '\0';
 	head->path = host && !*target ? "/" : target;
 	if (*head->path != '/' && strcmp(head->path, "*"))
@@ -208,7 +207,7 @@ static unsigned count(const struct head *head, const char *name)
 	return nr;
 }
 
-/* Whether a header's list has @word; or, with @others, anything else. */
+/* Returns true if a header's list contains @word; or, with @others, any other word. */
 static bool lists(const struct head *head, const char *name, const char *word, bool others)
 {
 	const size_t bytes = strlen(word);
@@ -244,13 +243,13 @@ static int read_field(char *line, char *end, struct head *head)
 		return refuse(head, HTTP_BADREQUEST, "a header has no colon");
 	*colon = '\0';
 	if (!is_token(line))
-		return refuse(head, HTTP_BADREQUEST, "a header's name is none");
+		return refuse(head, HTTP_BADREQUEST, "a header's name is invalid");
 	head->fields[head->nr_fields].name = line;
 	head->fields[head->nr_fields++].value = trim(colon + 1, end);
 	return 0;
 }
 
-/* What follows the head. */
+/* Finds out whether and how a body follows the head. */
 static int read_framing(struct head *head)
 {
 	const char *coding = head_find(head, "Transfer-Encoding");
@@ -259,15 +258,15 @@ static int read_framing(struct head *head)
 	if (count(head, "Content-Length") > 1)
 		return refuse(head, HTTP_BADREQUEST, "Content-Length is given twice");
 	if (coding && (length || head->old || count(head, "Transfer-Encoding") > 1))
-		return refuse(head, HTTP_BADREQUEST, "the body's end is given twice");
+		return refuse(head, HTTP_BADREQUEST, "the body's length is given twice");
 	if (coding && strcasecmp(coding, "chunked"))
-		return refuse(head, HTTP_NOTIMPLEMENTED, "Transfer-Encoding can be chunked alone");
+		return refuse(head, HTTP_NOTIMPLEMENTED, "the only supported Transfer-Encoding is chunked");
 	head->chunked = coding;
 	if (!length)
 		return 0;
 	if (!*length || length[strspn(length, "0123456789")])
-		return refuse(head, HTTP_BADREQUEST, "Content-Length is no number");
-	for (; *length; length++)	/* a longer body than any is no longer counted */
+		return refuse(head, HTTP_BADREQUEST, "Content-Length is not a number");
+	for (; *length; length++)	/* stop at a huge value, before it overflows */
 		if (head->body_bytes < UINT64_MAX / 100)
 			head->body_bytes = head->body_bytes * 10 + (uint64_t)(*length - '0');
 	return 0;
@@ -285,20 +284,20 @@ int head_parse(char *text, struct head *head)
 	while (line && !ret && (line = next_line(&text, &end)) && *line)
 		ret = read_field(line, end, head);
 	if (!line)
-		return refuse(head, HTTP_BADREQUEST, "a control character is in the head");
+		return refuse(head, HTTP_BADREQUEST, "the head has a control character");
 	if (!ret)
 		ret = read_framing(head);
 	if (ret)
 		return ret;
 	host = head_find(head, "Host");
 	if (count(head, "Host") > 1 || (!host && !head->old))
-		return refuse(head, HTTP_BADREQUEST, "there has to be one Host");
-	/* An empty one is that of a client whose URL has none. */
+		return refuse(head, HTTP_BADREQUEST, "exactly one Host is required");
+	/* A client whose URL has no host sends an empty Host. */
 	if (host && *host && !is_host(host, host + strlen(host)))
-		return refuse(head, HTTP_BADREQUEST, "Host is no host");
+		return refuse(head, HTTP_BADREQUEST, "Host is invalid");
 	expect = head->old ? NULL : head_find(head, "Expect");
 	if (expect && (strcasecmp(expect, "100-continue") || count(head, "Expect") > 1))
-		return refuse(head, HTTP_EXPECTATIONFAILED, "Expect can be 100-continue alone");
+		return refuse(head, HTTP_EXPECTATIONFAILED, "the only supported Expect is 100-continue");
 	head->expects = expect;
 	head->keeps = head->old ? lists(head, "Connection", "keep-alive", false) :
 				 !lists(head, "Connection", "close", false);

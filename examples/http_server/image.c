@@ -3,11 +3,11 @@
  * Decodes and encodes images.
  *
  * DESIGN
- * PNGs are read as examples/pipeline reads them, once sift.c has left only what the picture needs;
- * PNM is simple enough to be read here.  Files come from strangers: the size in the header is
- * checked against the limits before a pixel is written, so that a small file cannot cost much
- * memory or time.  Colours become grey by libpng's rule (luminance in linear light; a colour
- * profile is not asked), and in PPM by ppmtopgm's.
+ * PNGs are read with examples/pipeline's reader, after sift.c has removed everything that the
+ * picture does not need.  PNM is simple enough to be read here.  Files come from strangers: the
+ * size in the header is checked before a pixel is written, so a small file cannot cost much memory
+ * or time.  Colours become grey by libpng's rule (luminance in linear light, ignoring colour
+ * profiles); those of a PPM by ppmtopgm's rule.
  */
 #include "config.h"
 
@@ -38,8 +38,8 @@ static bool is_space(unsigned char c)
 }
 
 /*
- * Reads a number behind white space and comments.
- * Return: what follows it; NULL if there is no number, or one of more than 6 digits.
+ * Reads a number after white space and comments.
+ * Returns the text after it; NULL if there is no number, or one with more than 6 digits.
  */
 static const unsigned char *read_number(const unsigned char *at, const unsigned char *end,
 					uint32_t *number)
@@ -57,7 +57,7 @@ static const unsigned char *read_number(const unsigned char *at, const unsigned 
 static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pixels,
 		      size_t max_pixels, uint32_t *width, uint32_t *height)
 {
-	const unsigned char *end = file + bytes, *at = file + 2;	/* behind "P5" or "P6" */
+	const unsigned char *end = file + bytes, *at = file + 2;	/* after "P5" or "P6" */
 	const size_t samples = file[1] == '6' ? 3 : 1;
 	uint32_t white;
 	size_t nr;
@@ -73,7 +73,7 @@ static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pi
 	ret = image_check_size(*width, *height, max_pixels);
 	if (ret)
 		return ret;
-	/* One byte of white space ends the header; bytes behind the pixels are ignored. */
+	/* One byte of white space ends the header; bytes after the pixels are ignored. */
 	nr = (size_t)*width * *height;
 	if (at == end || !is_space(*at++) || (size_t)(end - at) / samples < nr)
 		return -EBADMSG;
@@ -107,7 +107,7 @@ static int decode_png(unsigned char *file, size_t bytes, unsigned char *pixels,
 
 size_t image_png_bytes_max(size_t pixels)
 {
-	/* A row has one more byte.  1024 is more than the chunks beside the pixels need. */
+	/* A row has one more byte.  1024 is more than the other chunks need. */
 	return PNG_ZLIB_MAX_SIZE(pixels + IMAGE_SIDE_MAX) + 1024;
 }
 

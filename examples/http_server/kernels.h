@@ -19,15 +19,15 @@ SHARED_BEGIN
 
 struct sobel_args {
 	const unsigned char *pixels;	/* grey, row after row */
-	unsigned char *edges;		/* laid out as the pixels */
+	unsigned char *edges;		/* same layout as the pixels */
 	uint32_t width;
 	uint32_t height;
 };
 
 /*
- * The edge at column @m of three rows, with @l and @r the columns beside it: the sum of the
- * weighted absolute differences across and down, at most 255.  A pixel outside of the image
- * equals the nearest one inside.
+ * Returns the edge at column @m of three rows; @l and @r are the columns next to it.  The edge is
+ * the sum of the weighted absolute differences across and down, at most 255.  A pixel outside of
+ * the image equals the nearest one inside.
  */
 SHARED unsigned char sobel_edge(const unsigned char *above, const unsigned char *row,
 				      const unsigned char *below, uint32_t l, uint32_t m,
@@ -40,16 +40,16 @@ SHARED unsigned char sobel_edge(const unsigned char *above, const unsigned char 
 	return (unsigned char)(edge > 255 ? 255 : edge);
 }
 
-/* Pictures that are computed together begin with their size. */
+/* The format of a picture in a batch: its size comes first. */
 #define SMALL_PIXELS 16384
 
 struct small_picture {
 	uint32_t width;
 	uint32_t height;
-	unsigned char pixels[SMALL_PIXELS];	/* as many as it has */
+	unsigned char pixels[SMALL_PIXELS];	/* width * height of them */
 };
 
-/* The edges of one, and which worker began its batch, and when: for the timeline. */
+/* A picture's edges; its batch's worker and start, for the timeline. */
 struct small_edges {
 	int64_t began_ns;
 	uint32_t worker;
@@ -57,11 +57,11 @@ struct small_edges {
 	unsigned char pixels[SMALL_PIXELS];
 };
 
-/* A block computes one picture. */
+/* Each thread block computes one picture. */
 struct pictures_args {
 	const void *pictures;
-	struct small_edges *edges;	/* for each picture */
-	const struct rnl_span *spans;	/* where each picture is */
+	struct small_edges *edges;	/* one per picture */
+	const struct rnl_span *spans;	/* the place of each picture */
 	int64_t began_ns;
 	uint32_t worker;
 	uint32_t nr;
@@ -83,14 +83,14 @@ SHARED struct sobel_args picture_of(const struct pictures_args *args, uint32_t i
 	return one;
 }
 
-/* Writes to an unmapped address: CUDA does not survive that. */
+/* Writes to an unmapped address, which makes CUDA fail permanently. */
 struct crash_args {
 	uint32_t *where;
 };
 
 extern const struct rnl_kernel sobel_kernel, pictures_kernel, crash_kernel;
 
-/* The kernels' functions for the host device; a crash there ends the process, by SIGSEGV. */
+/* The kernels' host functions.  A crash on the host device ends the process by SIGSEGV. */
 void sobel_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
 void pictures_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
 void crash_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);

@@ -3,21 +3,21 @@
  * Listening sockets: one for each event loop, opened at one address, or passed by a parent.
  *
  * DESIGN
- * With SO_REUSEPORT the kernel shares connections out, so a connection wakes one loop, and no
- * loop hands connections over.  With that option a second server of this user could bind the
- * port and would get some of the connections.  So the first socket is bound without the option:
- * that fails if the port is in use.
+ * With SO_REUSEPORT the kernel distributes connections, so a connection wakes one loop, and no
+ * loop passes connections to others.  But with that option a second server of the same user could
+ * bind the port, too, and would get some of the connections.  So the first socket is bound without
+ * the option, which fails if the port is in use.
  *
  * A parent that starts this program for a socket, such as systemd, passes the socket by the
  * protocol of sd_listen_fds(3).  If there are more loops than sockets, loops share a socket: a
  * connection wakes all of them, and one accepts it.
  *
- * Closing a listening socket resets the connections that wait in it, and another one may come
- * between the last accept and the close.  So a server that stops first deafens the socket: a
- * filter drops the packets that ask for a connection, and no others.  Connections that were
- * begun are completed and accepted; after a while none can come, and the socket is closed.  A
- * client whose packet was dropped tries again after a second, and is refused.  Nothing of that
- * is done where a parent keeps the socket: waiting connections are the next process's.
+ * Closing a listening socket resets its waiting connections, and a new one may arrive between the
+ * last accept and the close.  So a server that stops first calls listener_deafen(): a filter drops
+ * only the packets that begin a connection.  Connections that have begun are completed and
+ * accepted; when no more can arrive, the socket is closed.  A client whose packet was dropped
+ * tries again after a second, and is refused.  If a parent keeps the socket, none of this is
+ * needed: the next process accepts the waiting connections.
  */
 #include "config.h"
 
@@ -43,14 +43,14 @@ static int set_option(int fd, int name)
 	return setsockopt(fd, SOL_SOCKET, name, &on, sizeof(on));
 }
 
-/* Return: a bound socket, or a negative errno. */
+/* Returns a bound socket, or a negative errno. */
 static int bind_one(const struct sockaddr *addr, socklen_t addr_len, bool first)
 {
 	const int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0 || set_option(fd, SO_REUSEADDR) || (!first && set_option(fd, SO_REUSEPORT)) ||
 	    bind(fd, addr, addr_len) || (first && set_option(fd, SO_REUSEPORT)))
-		return -errno;		/* the program ends */
+		return -errno;		/* not closed: the program ends */
 	return fd;
 }
 
@@ -76,7 +76,7 @@ static int get_option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &bytes) ? -1 : value;
 }
 
-/* Return: how many sockets the parent passes; 0: none to this process. */
+/* Returns the number of sockets that a parent passes to this process. */
 static unsigned nr_passed(unsigned nr_max)
 {
 	const char *pid = getenv("LISTEN_PID"), *text = getenv("LISTEN_FDS");
@@ -101,8 +101,8 @@ bool listener_take(int *fds, unsigned nr)
 		const int fd = PASSED_FIRST + (int)i, family = get_option(fd, SO_DOMAIN);
 
 		if ((family != AF_INET && family != AF_INET6) || get_option(fd, SO_ACCEPTCONN) != 1)
-			program_die("descriptor %d of LISTEN_FDS is no TCP socket that listens", fd);
-		/* Another loop may accept the connection that a loop was woken for. */
+			program_die("descriptor %d of LISTEN_FDS is not a listening TCP socket", fd);
+		/* Nonblocking: another loop may accept the connection first. */
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) || fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK))
 			program_die("descriptor %d of LISTEN_FDS: %s", fd, strerror(errno));
 		fds[i] = fd;
@@ -117,7 +117,7 @@ bool listener_take(int *fds, unsigned nr)
 
 void listener_deafen(int fd)
 {
-	/* Of TCP's flags, SYN without ACK is the first packet of a connection. */
+	/* A packet with SYN and without ACK begins a connection. */
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TH_SYN | TH_ACK),
@@ -127,7 +127,7 @@ void listener_deafen(int fd)
 	};
 	const struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
 
-	/* Without filters, connections of the last moments are lost. */
+	/* If filters are not available, the last connections may be reset. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 

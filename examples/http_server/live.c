@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The figures of GET /live, which the page shows.
+ * The data of GET /live, which the page shows.
  *
  * DESIGN
- * Counts grow from the server's start, and times are those of one clock of the machine.  The page
- * takes the difference of two answers for rates and quantiles, so the server keeps no state for
- * its readers.  "processes" is a list, and each of them has the time of its figures.
+ * Counts are totals since the server's start, and all times are of one clock of the machine.  The
+ * page subtracts two answers to get rates and quantiles, so the server keeps no state for its
+ * readers.  "processes" is a list; each entry has the time of its data.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 #include <runnel/stats.h>
 #include <runnel/trace.h>
 
-/* { "/wc": { "200": 12 } }: no zeros. */
+/* Returns { "/wc": { "200": 12 } }, without zeros. */
 static json_t *answers_json(const struct server *server)
 {
 	json_t *all = json_object();
@@ -45,7 +45,7 @@ static json_t *answers_json(const struct server *server)
 	return all;
 }
 
-/* Of the tasks that the workers did. */
+/* Returns the histogram of the tasks' times. */
 static json_t *times_json(const struct server *server)
 {
 	json_t *bounds = json_array(), *answers = json_array();

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An event loop: a thread that has its own libevent and its own completion queue.
+ * An event loop: a thread with its own libevent and its own completion queue.
  *
  * DESIGN
- * Only the loop's thread uses its libevent, so it takes no locks.  A request never
- * leaves the loop of its connection: its job comes back by the loop's completion queue, whose
- * descriptor is one more event.
+ * Only the loop's thread uses its libevent, so no locks are needed.  A request never leaves the
+ * loop of its connection: its job completes on the loop's completion queue, whose descriptor is
+ * one more event.
  *
- * When there are --connections, the one that has been idle for longest makes space for the next.
- * A loop without idle ones stops accepting, as it does without descriptors: clients wait in the
- * listening socket.  It looks again when a connection of its own ends, and after a while.
+ * When there are --connections, the connection that was idle for the longest time is closed to make
+ * room for the next one.  A loop without idle connections, or without descriptors, stops accepting:
+ * clients wait in the listening socket.  It tries again when one of its connections ends, and
+ * periodically.
  *
- * A loop that stops goes on answering, and each answer says that the connection ends.  The
- * loop ends when no connection waits to be accepted, no request is open, and no byte has come
- * in for --linger: HTTP cannot tell a client that its idle connection will be closed, and its
- * next request may be on its way.  If other processes have the listening sockets, or a parent keeps
- * them for the next one, the loop stops accepting at once.
+ * A loop that stops still answers, and each answer says that the connection will close.  The loop
+ * ends when no connection waits to be accepted, no request is open, and no byte has arrived for
+ * --linger: HTTP cannot announce that an idle connection will be closed, and the client's next
+ * request may be on its way.  If other processes have the listening sockets, or a parent keeps
+ * them for the next process, the loop stops accepting immediately.
  *
- * With other processes the loop has a beat: it shows that it is alive, and accepts from the sockets
- * of processes that do not serve.
+ * With other processes the loop has a beat, a periodic timer.  It shows that the loop is alive, and
+ * makes it accept from the sockets of processes that do not serve.
  */
 #include "config.h"
 
@@ -38,7 +39,7 @@
 #include <runnel/thread.h>
 
 #define REAP_MAX 64
-#define PAUSE_MS 100		/* until a loop looks again whether it can accept */
+#define PAUSE_MS 100		/* until a paused loop tries to accept again */
 
 /* ---- running ------------------------------------------------------------- */
 
@@ -50,7 +51,7 @@ static void on_finished(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	/* If there are more, the descriptor stays readable. */
+	/* If more jobs are done, the descriptor stays readable. */
 	for (int i = 0; i < nr; i++)
 		async_reaped(jobs[i]);
 }
@@ -122,7 +123,7 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t fd,
 	}
 }
 
-/* accept() has failed: most likely there is no descriptor. */
+/* Called when accept() has failed, most likely without a free descriptor. */
 static void on_refused(struct evconnlistener *listener, void *arg)
 {
 	const int err = errno;
@@ -130,12 +131,12 @@ static void on_refused(struct evconnlistener *listener, void *arg)
 
 	(void)listener;
 	if (!atomic_exchange(&loop->server->has_refused, true))
-		program_warn("accepting a connection: %s; clients wait meanwhile (this is said "
+		program_warn("accepting a connection: %s; clients wait meanwhile (reported only "
 			     "once)", strerror(err));
 	pause_accepting(loop);
 }
 
-/* Return: what accepts from the socket, and closes it at its end; NULL: no memory. */
+/* Returns a listener that accepts from the socket, and closes it when freed; or NULL. */
 static struct evconnlistener *listen_on(struct loop *loop, int fd)
 {
 	struct evconnlistener *listener =
@@ -164,9 +165,9 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), name);
 	if (server->opt.handler == SYNC)
 		ret = rnl_thread_attach(server->pool);
-	/* -EIO: the device has failed already, and each request is told so. */
+	/* -EIO: the device has failed already; each request gets an error. */
 	if (ret && ret != -EIO)
-		program_warn("a stream for a loop: %s", rnl_strerror(ret));
+		program_warn("creating a loop's stream: %s", rnl_strerror(ret));
 	else
 		event_base_dispatch(loop->base);
 	if (server->opt.handler == SYNC)
@@ -175,7 +176,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* ---- beside other processes ---------------------------------------------- */
+/* ---- with other processes ------------------------------------------------ */
 
 static const struct timeval beat_time = { 0, 200000 };
 
@@ -186,7 +187,7 @@ static int listener_of(const struct loop *loop, unsigned process)
 	return server->listeners[process * server->opt.loops + (unsigned)(loop - server->loops)];
 }
 
-/* A listener closes its descriptor. */
+/* Accepts for a process, from a copy of its socket: a listener closes its descriptor. */
 static void take_listener(struct loop *loop, unsigned process)
 {
 	const int fd = fcntl(listener_of(loop, process), F_DUPFD_CLOEXEC, 0);
@@ -198,7 +199,7 @@ static void take_listener(struct loop *loop, unsigned process)
 		close(fd);
 }
 
-/* A request that does not come back holds its worker for good: the process is to be replaced. */
+/* A request that never returns blocks its worker permanently: replace the process. */
 static void look_for_stuck(const struct server *server)
 {
 	struct rnl_health health = RNL_HEALTH_INIT;
@@ -286,7 +287,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		event_base_loopbreak(loop->base);
 		return;
 	}
-	if (quiet && loop->paused)	/* silent clients keep others from being accepted */
+	if (quiet && loop->paused)	/* idle clients prevent others from being accepted */
 		connections_close(loop);
 	tick(loop);
 }
@@ -295,8 +296,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 static void must(int ret)
 {
-	program_must(ret, ret == -ENOMEM ? "creating an event loop (less --slots, --max-body or "
-		     "--max-pixels need less)" : "creating an event loop");
+	program_must(ret, ret == -ENOMEM ? "creating an event loop (reduce --slots, --max-body or "
+		     "--max-pixels)" : "creating an event loop");
 }
 
 static void *made(void *object)

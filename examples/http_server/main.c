@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http_server: this file starts it, waits for a signal, and ends it.
+ * http_server: this file starts the server, waits for a signal, and ends it.
  *
  * DESIGN
- * All event loops share one pool.  A loop is a thread with a libevent and a completion queue
- * of its own.  The signals that end the server are blocked in every thread, and main() reads them
- * from a descriptor, so no call is ever interrupted.  A second signal changes nothing, because
- * --grace bounds the end, whatever a request's function does: towards the grace's end the pool is
- * stopped, and at its end the process goes, and says which requests were held.
+ * All event loops share one pool.  A loop is a thread with its own libevent and completion queue.
+ * The signals that end the server are blocked in every thread, and main() reads them from a
+ * descriptor, so no call is interrupted.  A second signal changes nothing, because --grace limits
+ * the end in any case: in the last part of the grace the pool is stopped, and at its end the
+ * process exits, and reports which requests were not finished.
  *
- * A process whose GPU has failed cannot have it back.  It stays, and answers 503; or, with
- * --exit-on-failure, it ends as after a signal.  With --processes or --gpus the process that is
- * started becomes the parent of those that serve (supervise.c).
+ * A process cannot use its GPU again after a failure.  It continues, and answers 503; or, with
+ * --exit-on-failure, it ends like after a signal.  With --processes or --gpus, the first process
+ * is the parent of the processes that serve (supervise.c).
  */
 #include "config.h"
 
@@ -36,13 +36,13 @@
 #include <runnel/device.h>
 #include <runnel/stats.h>
 
-#define PINNED_SPARE (64u << 20)	/* bytes: for few slots regions are large */
-#define SCRATCH_SPARE (64u << 10)	/* bytes by which it is rounded up */
-#define STOP_PART 4u			/* of the grace, in which the pool is stopped */
-#define LAST_S 3			/* for the last words, after the grace */
-#define FAILED_PART 5u			/* of the grace: enough, because all answers are 503 */
+#define PINNED_SPARE (64u << 20)	/* bytes: with few slots, regions are large */
+#define SCRATCH_SPARE (64u << 10)	/* bytes that rounding up may add */
+#define STOP_PART 4u			/* the pool is stopped for the last 1/4 of the grace */
+#define LAST_S 3			/* for the last messages, after the grace */
+#define FAILED_PART 5u			/* 1/5 of the grace is enough: all answers are 503 */
 
-/* Shows the library's errors and warnings; any thread calls this. */
+/* Prints the library's errors and warnings.  Context: any thread. */
 static void log_message(void *arg, enum rnl_log_level level, const char *msg)
 {
 	(void)arg;
@@ -61,7 +61,7 @@ static bool gpu_answers(unsigned gpu)
 	return !rnl_device_describe(NULL, name, 0, &info);
 }
 
-/* Asks in a process of its own: the parent must not call CUDA before it forks. */
+/* Counts GPUs in a child process: the parent must not call CUDA before it forks. */
 static unsigned nr_gpus(void)
 {
 	const pid_t child = fork();
@@ -74,11 +74,11 @@ static unsigned nr_gpus(void)
 		_exit((int)nr);
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
-		program_die("asking for GPUs: %s", child < 0 ? strerror(errno) : "it died");
+		program_die("asking for GPUs: %s", child < 0 ? strerror(errno) : "the child process died");
 	return (unsigned)WEXITSTATUS(status);
 }
 
-/* How many processes the parent is to have; 0: this process serves. */
+/* Returns the parent's number of processes; 0: there is no parent, this process serves. */
 static unsigned count_processes(const struct options *opt)
 {
 	unsigned nr = 1;
@@ -94,11 +94,11 @@ static unsigned count_processes(const struct options *opt)
 			nr += *at == ',';
 	}
 	if (nr > PROCESSES_MAX)
-		program_die("--gpus: %u are more than %d", nr, PROCESSES_MAX);
+		program_die("--gpus: %u GPUs are more than %d", nr, PROCESSES_MAX);
 	return nr;
 }
 
-/* With --gpus a process has the GPU of its place. */
+/* With --gpus, a process uses the GPU of its place. */
 static void choose_gpu(struct server *server)
 {
 	static char name[16];
@@ -118,7 +118,7 @@ static void choose_gpu(struct server *server)
 	server->opt.device = name;
 }
 
-/* Tells the parent. */
+/* Begins to serve, and notifies the parent. */
 static void tell_serving(struct server *server)
 {
 	struct place *own;
@@ -128,11 +128,11 @@ static void tell_serving(struct server *server)
 	own = board_own(server);
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		atomic_store(&own->beat_ns[i], program_now_ns());
-	/* Then the first loop's beat posts, and says that this process serves. */
+	/* The first loop's next beat posts, and sets PLACE_SERVES. */
 	atomic_store(&own->pid, (int)getpid());
 }
 
-/* The other processes take this one's connections. */
+/* Leaves this process's connections to the other processes. */
 static void leave_sockets(struct server *server)
 {
 	atomic_store(&server->leaves_listeners, true);
@@ -150,19 +150,19 @@ static void end_signals(sigset_t *signals)
 	sigaddset(signals, SIGTERM);
 	sigaddset(signals, SIGINT);
 	sigaddset(signals, SIGQUIT);
-	/* nohup ignores it for its program. */
+	/* nohup starts programs with SIGHUP ignored. */
 	if (sigaction(SIGHUP, NULL, &before) || before.sa_handler != SIG_IGN)
 		sigaddset(signals, SIGHUP);
 }
 
-/* Called before there are threads.  Return: a descriptor that reads the signals of the end. */
+/* Returns a descriptor for the signals that end the server.  Context: before threads. */
 static int take_signals(void)
 {
 	sigset_t signals;
 	int fd;
 
-	signal(SIGPIPE, SIG_IGN);	/* a client that is gone is an error of write() */
-	signal(SIGUSR1, SIG_IGN);	/* would end the process, and lose requests */
+	signal(SIGPIPE, SIG_IGN);	/* write() to a client that has left returns an error */
+	signal(SIGUSR1, SIG_IGN);	/* by default they end the process, and lose requests */
 	signal(SIGUSR2, SIG_IGN);
 	end_signals(&signals);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
@@ -182,10 +182,10 @@ static void create_pool(struct server *server)
 	attr.stream = opt->stream;
 	attr.max_queued = opt->queue;
 	attr.name = "http";
-	/* The buffers of all slots: they are rounded up, and regions have ends that fit none. */
+	/* Twice the slots' buffers: sizes are rounded up, and the ends of regions stay unused. */
 	attr.pinned_max = 2 * ((uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) +
 			       small_pinned_bytes(opt)) + PINNED_SPARE;
-	/* Scratch beyond it would be got anew for each job. */
+	/* More scratch than this would be allocated again for each job. */
 	attr.scratch_keep = 2 * (uint64_t)slot_buffer_bytes(opt) + SCRATCH_SPARE;
 	attr.log = log_message;
 	server->pool = program_pool(&attr);
@@ -229,7 +229,7 @@ static void start_loops(struct server *server)
 	server->failed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server->ended_fd < 0 || server->failed_fd < 0)
 		program_die("starting: %s", strerror(errno));
-	/* A request that makes the device fail must not meet a loop that is not created yet. */
+	/* Create all loops first: a request may make the device fail, which stops all of them. */
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		loop_create(&server->loops[i], server,
 			    server->listeners[server->process * server->opt.loops + i]);
@@ -258,10 +258,10 @@ static void announce(struct server *server)
 
 enum reason { BY_SIGNAL, BY_ORDER, BY_FAILURE };
 
-/* Return: why the server ends: a signal came, the parent orders it, or the device has failed. */
+/* Returns the reason for the end: a signal, the parent's order, or a failed device. */
 static enum reason wait_for_end(const struct server *server, int signals)
 {
-	/* poll() passes over a negative descriptor. */
+	/* poll() ignores a negative descriptor. */
 	struct pollfd fds[] = {
 		{ .fd = signals, .events = POLLIN },
 		{ .fd = server->ended_fd, .events = POLLIN },
@@ -272,12 +272,12 @@ static enum reason wait_for_end(const struct server *server, int signals)
 	while (poll(fds, 4, -1) < 0)
 		;
 	if (fds[1].revents)
-		program_die("an event loop ended by itself");
+		program_die("an event loop ended unexpectedly");
 	return fds[0].revents ? BY_SIGNAL : fds[2].revents ? BY_ORDER : BY_FAILURE;
 }
 
 /*
- * Ends the threads of loops that are over.  With --handler=sync these threads have used the
+ * Joins the threads of loops that have ended.  With --handler=sync these threads have used the
  * device: after its failure CUDA may never return from the end of a thread.
  */
 static void end_threads(struct server *server)
@@ -294,7 +294,7 @@ static void end_threads(struct server *server)
 	}
 }
 
-/* Says which requests are held, and by what. */
+/* Reports the unfinished requests, and the cause of each. */
 static void log_held(const struct server *server)
 {
 	struct rnl_unfinished unfinished[PROGRAM_WORKERS_MAX + 1];
@@ -317,8 +317,8 @@ static void log_held(const struct server *server)
 }
 
 /*
- * Makes the loops end, and waits for them.  In the last part of the grace what has not started is
- * cancelled, and what runs is told, so that these requests are still answered.
+ * Makes the loops end, and waits for them.  In the last part of the grace, jobs that have not
+ * started are cancelled, and running ones are notified, so that their requests are still answered.
  */
 static void stop_loops(struct server *server, unsigned grace_s)
 {
@@ -343,7 +343,7 @@ static void stop_loops(struct server *server, unsigned grace_s)
 			continue;
 		}
 		if (ready == 0) {
-			/* If nobody reads standard error, SIGALRM ends the process. */
+			/* If writing to standard error blocks, SIGALRM ends the process. */
 			alarm(LAST_S);
 			log_held(server);
 			program_die("the grace of %u s is over: %u requests are not answered, and "
