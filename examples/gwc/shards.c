@@ -110,7 +110,7 @@ void shard_report_tally(const struct shard_report *report, const struct shards *
 			.bytes = (size_t)count->bytes,
 			.err = count->err,
 			.opened = count->opened,
-			.last = input < shard->to.input,	/* else continued in the next shard */
+			.last = input < shard->to.input,	/* else the next shard has more */
 		};
 
 		gwc_tally_add(tally, &part);

@@ -7,10 +7,9 @@
  * loop of its connection: its job completes on the loop's completion queue, whose descriptor is
  * one more event.
  *
- * When there are --connections, the connection that was idle for the longest time is closed to make
- * room for the next one.  A loop without idle connections, or without descriptors, stops accepting:
- * clients wait in the listening socket.  It tries again when one of its connections ends, and
- * periodically.
+ * When there are --connections, the one that was idle for longest is closed to make room.  A loop
+ * without idle connections, or without descriptors, stops accepting: clients wait in the listening
+ * socket.  It tries again when one of its connections ends, and periodically.
  *
  * A loop that stops still answers, and each answer says that the connection will close.  The loop
  * ends when no connection waits to be accepted, no request is open, and no byte has arrived for

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The figures of GET /metrics.
+ * The metrics of GET /metrics.
  *
  * DESIGN
- * Each loop counts for itself, and the loop that answers GET /metrics adds up all counts.
+ * Each loop has its own counters; the loop that answers GET /metrics adds all of them up.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ void metrics_count_answer(struct metrics *metrics, int route, int code)
 			atomic_fetch_add(&metrics->answers[route][i], 1);
 }
 
-/* 16, 24, 32, 48, 64, 96 us, and so on, up to 12.6 s: what lies between two is a third off. */
+/* 16, 24, 32, 48, 64, 96 us, and so on, up to 12.6 s: bounds differ by a third to a half. */
 uint64_t metrics_bound_us(int bucket)
 {
 	return (bucket % 2 ? UINT64_C(24) : UINT64_C(16)) << bucket / 2;
@@ -129,27 +129,27 @@ static int write_server(const struct server *server, struct evbuffer *out)
 							   "other", answer_codes[code].code,
 							   nr);
 		}
-	ret |= evbuffer_add_printf(out, "# HELP http_server_answer_seconds From a request's last "
-				   "byte to the begin of its answer.\n"
+	ret |= evbuffer_add_printf(out, "# HELP http_server_answer_seconds Time from a request's last "
+				   "byte to the start of its answer.\n"
 				   "# TYPE http_server_answer_seconds histogram\n");
 	ret |= write_times(server, ROUTE_WC, out) | write_times(server, ROUTE_SOBEL, out);
 	ret |= write_figure(out, "http_server_open", "gauge",
-			    "Requests begun, and not all of their answer sent.",
+			    "Requests without a completely sent answer.",
 			    metrics_nr_open(server));
-	ret |= write_figure(out, "http_server_connections", "gauge", "Clients that are connected.",
+	ret |= write_figure(out, "http_server_connections", "gauge", "Connected clients.",
 			    atomic_load(&server->nr_connections));
 	ret |= write_figure(out, "http_server_bytes_under_way", "gauge",
-			    "Bytes of bodies and answers under way.",
+			    "Bytes of bodies and answers in memory.",
 			    atomic_load(&server->bytes_under_way));
 	ret |= write_figure(out, "http_server_slots_used", "gauge", "Slots that hold a request.",
 			    metrics_nr_slots_used(server));
-	ret |= write_figure(out, "http_server_slots", "gauge", "Slots that there are.",
+	ret |= write_figure(out, "http_server_slots", "gauge", "All slots.",
 			    server->opt.slots);
 	if (server->batcher && !rnl_batcher_read_stats(server->batcher, &batches)) {
 		ret |= write_figure(out, "http_server_small_images_total", "counter",
 				    "Small images computed.", batches.requests);
 		ret |= write_figure(out, "http_server_batches_total", "counter",
-				    "Batches that they came in.", batches.batches);
+				    "Batches of small images.", batches.batches);
 	}
 	return ret < 0 ? -ENOMEM : 0;
 }

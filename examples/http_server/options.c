@@ -3,7 +3,7 @@
  * The command line of http_server.
  *
  * DESIGN
- * Numbers are checked here; a device is looked for only when it is used.
+ * Numbers are checked here; a device is checked only when it is used.
  */
 #include "config.h"
 
@@ -22,24 +22,24 @@
 static const char doc[] =
 	"Counts words and finds edges for HTTP clients, on the workers of a runnel pool.\n"
 	"\n"
-	"  GET /          a page with forms, live figures, and what the workers do\n"
-	"  POST /wc       answers the body's lines, words and bytes, as JSON\n"
-	"  POST /sobel    answers the edges of an image (PNG, PGM, PPM), as PNG\n"
-	"  GET /live      the figures of the page, as JSON\n"
-	"  GET /metrics   figures for Prometheus\n"
-	"  GET /healthz   200 while the pool is well; 503, and why, when it is not\n"
-	"\v@FILE stands for the options in FILE, each on a line of its own, as NAME=VALUE. After "
-	"SIGHUP the parent still has its --listen, --loops, --processes, --gpus, --grace and "
+	"  GET /          a page with forms, live statistics, and a timeline of the workers\n"
+	"  POST /wc       counts the body's lines, words and bytes; JSON\n"
+	"  POST /sobel    finds the edges of an image (PNG, PGM, PPM); PNG\n"
+	"  GET /live      the data of the page; JSON\n"
+	"  GET /metrics   metrics for Prometheus\n"
+	"  GET /healthz   200 if the pool is well; else 503 and the reason\n"
+	"\v@FILE inserts the options in FILE, one per line, as NAME=VALUE.  SIGHUP does not change the "
+	"parent's own --listen, --loops, --processes, --gpus, --grace and "
 	"--stuck.\n"
 	"\n"
-	"SIGTERM, SIGINT, SIGQUIT and SIGHUP (unless ignored, as by nohup) end it when all "
+	"SIGTERM, SIGINT, SIGQUIT and SIGHUP (unless ignored, like after nohup) end the server when all "
 	"accepted requests are answered; SIGHUP to the parent of several processes replaces them. "
 	"SIGUSR1 and SIGUSR2 are ignored.\n"
 	"\n"
-	"Exit status: 0 all accepted requests are answered; 1 some are not, the server could not "
-	"start, or its standard output is not written; 2 wrong arguments; 75 as 0, but the GPU has failed.";
+	"Exit status: 0 all accepted requests were answered; 1 some were not, the server could not "
+	"start, or writing standard output failed; 2 wrong arguments; 75 like 0, but the GPU has failed.";
 
-/* @arg: HOST:PORT, or [HOST]:PORT, as an IPv6 address has colons of its own. */
+/* @arg: HOST:PORT; [HOST]:PORT for an IPv6 address, which contains colons. */
 static const char *parse_address(void *to, const char *arg)
 {
 	const struct addrinfo hints = { .ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM };
@@ -77,7 +77,7 @@ struct arguments {
 
 static void add_argument(struct arguments *arguments, char *text)
 {
-	/* With the NULL at the end.  It is as long as the process. */
+	/* 2: the argument, and the NULL at the end.  Never freed. */
 	arguments->list = realloc(arguments->list, (size_t)(arguments->nr + 2) * sizeof(char *));
 	if (!arguments->list || !text)
 		program_die("options: no memory");
@@ -85,7 +85,7 @@ static void add_argument(struct arguments *arguments, char *text)
 	arguments->list[arguments->nr] = NULL;
 }
 
-/* Each line is NAME=VALUE, or NAME; empty lines, and those that begin with #, are none. */
+/* Each line is NAME=VALUE, or NAME; empty lines and lines with # at the start are ignored. */
 static void read_arguments(struct arguments *arguments, const char *name)
 {
 	FILE *file = fopen(name, "re");
@@ -97,7 +97,7 @@ static void read_arguments(struct arguments *arguments, const char *name)
 		program_misuse("%s: %s", name, strerror(errno));
 	while ((bytes = getline(&line, &space, file)) > 0) {
 		if (strlen(line) != (size_t)bytes)
-			program_misuse("%s: there is a NUL in it", name);
+			program_misuse("%s: it contains a NUL", name);
 		line[strcspn(line, "\n")] = '\0';
 		if (!*line || *line == '#')
 			continue;
@@ -126,7 +126,7 @@ static struct arguments expand(int argc, char **argv)
 
 /* ---- the table ------------------------------------------------------------- */
 
-/* "all", or numbers and commas between them. */
+/* Accepts "all", or numbers separated by commas. */
 static const char *parse_gpus(void *to, const char *arg)
 {
 	unsigned long seen = 0;
@@ -151,7 +151,7 @@ static const char *parse_gpus(void *to, const char *arg)
 	}
 }
 
-/* A request that is alone has to have space for its body, and for its answer. */
+/* Sets --memory: one request must have space for its body and its answer. */
 static void set_memory(struct options *opt)
 {
 	const size_t answer = 2 * image_png_bytes_max(opt->max_pixels);
@@ -160,7 +160,7 @@ static void set_memory(struct options *opt)
 	if (!opt->memory)
 		opt->memory = least > MEMORY ? least : MEMORY;
 	if (opt->memory < least)
-		program_misuse("--memory is too little for one request: give %zuM, or less "
+		program_misuse("--memory is too small for one request: give %zuM, or smaller "
 			       "--max-body and --max-pixels", (least >> 20) + 1);
 }
 
@@ -168,8 +168,8 @@ void options_parse(struct options *opt, int argc, char **argv)
 {
 	static struct arguments all;	/* opt points into it */
 	const struct program_option table[] = {
-		{ "listen", 0, "ADDR:PORT", "127.0.0.1:8080; port 0 is any, and is printed; a socket "
-		  "that systemd passes by LISTEN_FDS goes before it",
+		{ "listen", 0, "ADDR:PORT", "address to listen on; 127.0.0.1:8080; port 0: any, which is "
+		  "printed; a socket that systemd passes by LISTEN_FDS takes precedence",
 		  OPTION_PARSED(opt, parse_address) },
 		OPTION_DEVICE(&opt->device),
 		{ "stream", 0, "S", "the workers' streams: per-thread, private",
@@ -178,55 +178,55 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_NUMBER(&opt->loops, 1, LOOPS_MAX) },
 		{ "workers", 0, "N", "threads that run jobs, each with a stream",
 		  OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
-		{ "slots", 0, "N", "requests at a time; more are answered 503; 128",
+		{ "slots", 0, "N", "concurrent requests; others are answered 503; 128",
 		  OPTION_NUMBER(&opt->slots, 1, 65536) },
-		{ "queue", 0, "N", "queued jobs; more are answered 503",
+		{ "queue", 0, "N", "queued jobs; further requests are answered 503",
 		  OPTION_NUMBER(&opt->queue, 1, 1 << 20) },
-		{ "max-batch", 0, "N", "small images that a GPU computes together; 64; 0: each alone",
+		{ "max-batch", 0, "N", "small images that a GPU computes in one batch; 64; 0: no batches",
 		  OPTION_NUMBER(&opt->max_batch, 0, 4096) },
-		{ "max-body", 0, "SIZE", "bytes of a body; more are answered 413; 1M",
+		{ "max-body", 0, "SIZE", "bytes of a body; a longer one is answered 413; 1M",
 		  OPTION_SIZE(&opt->max_body, 1, 1 << 30) },
-		{ "max-pixels", 0, "SIZE", "pixels of an image; more are answered 413; 2M",
+		{ "max-pixels", 0, "SIZE", "pixels of an image; a larger one is answered 413; 2M",
 		  OPTION_SIZE(&opt->max_pixels, 1, 1 << 28) },
-		{ "connections", 0, "N", "clients at a time; more take the place of idle ones, or "
+		{ "connections", 0, "N", "concurrent clients; further ones replace idle clients, or "
 		  "wait to be accepted; 1024",
 		  OPTION_NUMBER(&opt->connections, 1, 1 << 20) },
-		{ "memory", 0, "SIZE", "bytes of bodies and answers under way; more are answered "
-		  "503; 256M, or what one request needs",
+		{ "memory", 0, "SIZE", "bytes of all bodies and answers in memory; further requests are "
+		  "answered 503; 256M, or the need of one request if larger",
 		  OPTION_SIZE(&opt->memory, 1, UINT64_C(1) << 40) },
-		{ "head-time", 0, "S", "seconds in which a request's headers come, from its first "
-		  "byte; or it is answered 408; 10", OPTION_NUMBER(&opt->head_s, 1, 86400) },
+		{ "head-time", 0, "S", "seconds from a request's first byte to the end of its headers; "
+		  "a slower one is answered 408; 10", OPTION_NUMBER(&opt->head_s, 1, 86400) },
 		{ "request-time", 0, "S", "seconds from a request's first byte to its answer's last; "
-		  "what comes later is answered 408 or 504, or closed; 60",
+		  "a slower one is answered 408 or 504, or closed; 60",
 		  OPTION_NUMBER(&opt->request_s, 1, 86400) },
 		{ "idle-time", 0, "S", "seconds until a connection without a request is closed; 60",
 		  OPTION_NUMBER(&opt->idle_s, 1, 86400) },
-		{ "deadline", 0, "MS", "a whole request that has no answer by then is answered 504; "
+		{ "deadline", 0, "MS", "time from a complete request to its answer, which is 504 after it; "
 		  "2000; 0: --request-time", OPTION_NUMBER(&opt->deadline_ms, 0, 3600000) },
 		{ "grace", 0, "S", "seconds to finish in after SIGTERM and the like; clients have half "
-		  "of it to send what they have begun; in the last quarter what has not started is "
-		  "cancelled; after a failure a fifth; 10",
+		  "of it to send requests that have begun; in the last quarter, jobs that have not "
+		  "started are cancelled; after a failure a fifth; 10",
 		  OPTION_NUMBER(&opt->grace_s, 1, 3600) },
-		{ "linger", 0, "MS", "silence after which an idle connection may be closed, at the "
+		{ "linger", 0, "MS", "idle time after which a connection may be closed, at the "
 		  "end and for another client; 500",
 		  OPTION_NUMBER(&opt->linger_ms, 1, 60000) },
-		{ "handler", 0, "H", "async; for comparison sync: the loop waits for the device; "
-		  "thread: a thread for each request does", OPTION_CHOICE(&opt->handler, "async|sync|thread") },
+		{ "handler", 0, "H", "async; for comparison: sync: the loop waits for the device; "
+		  "thread: one thread per request waits", OPTION_CHOICE(&opt->handler, "async|sync|thread") },
 		{ "exit-on-failure", 0, NULL, "when the GPU has failed, answer the open requests, "
 		  "in a fifth of --grace, and exit with 75, for a parent that starts another process; "
-		  "without it the server stays, and answers 503",
+		  "without this option the server continues, and answers 503",
 		  OPTION_FLAG(&opt->exit_on_failure) },
-		{ "processes", 0, "N", "be that parent: keep the address, start N processes that "
-		  "serve it, and a fresh one when one exits so, dies, or hangs; SIGHUP replaces all "
-		  "of them, by what the program and @FILE are then",
+		{ "processes", 0, "N", "be such a parent: keep the address, start N processes that "
+		  "serve it, and replace one that exits with 75, dies, or hangs; SIGHUP replaces all "
+		  "of them, with the current program and @FILE",
 		  OPTION_NUMBER(&opt->processes, 1, PROCESSES_MAX) },
-		{ "gpus", 0, "LIST", "such a parent with a process for each GPU: all, or 0,1",
+		{ "gpus", 0, "LIST", "be such a parent, with a process for each GPU: all, or 0,1",
 		  OPTION_PARSED(&opt->gpus, parse_gpus) },
-		{ "stuck", 0, "S", "with --processes or --gpus: seconds after which a process is "
-		  "replaced whose worker does not come back from a request, or whose loop does not "
+		{ "stuck", 0, "S", "with --processes or --gpus: replace a process after this time if a "
+		  "worker does not finish a request, or a loop does not "
 		  "answer; 30; 0: never",
 		  OPTION_NUMBER(&opt->stuck_s, 0, 3600) },
-		{ "allow-crash", 0, NULL, "for tests: POST /crash has the GPU fail, POST /hang hangs",
+		{ "allow-crash", 0, NULL, "for tests: POST /crash makes the GPU fail, POST /hang hangs",
 		  OPTION_FLAG(&opt->allow_crash) },
 		{ .name = NULL }
 	};
@@ -253,10 +253,10 @@ void options_parse(struct options *opt, int argc, char **argv)
 	program_options(all.nr, all.list, doc, table, NULL);
 	set_memory(opt);
 	if (opt->gpus && opt->processes)
-		program_misuse("--gpus has a process for each GPU: --processes is for the host");
+		program_misuse("--gpus starts a process for each GPU: --processes is for the host");
 	if (opt->gpus && strcmp(opt->device, "auto"))
 		program_misuse("--gpus names the devices: leave --device out");
-	/* Silence is noticed within the grace. */
+	/* The idle time must pass within the grace. */
 	if (opt->linger_ms > opt->grace_s * 250)
 		opt->linger_ms = opt->grace_s * 250;
 	opt->exit_on_failure |= opt->processes || opt->gpus;

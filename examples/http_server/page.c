@@ -3,9 +3,9 @@
  * The page of GET /.
  *
  * DESIGN
- * page.html is compiled in, so that the program is one file.  Its policy lets a browser run the
- * page's own script and style alone, and load nothing from elsewhere: each copy of the page has a
- * random number that the policy names, in place of each "@nonce@".
+ * page.html is compiled in, so that the program is one file.  Its policy makes a browser run only
+ * the page's own script and style, and load nothing from elsewhere.  The policy contains a random
+ * number; each copy of the page has the same number in place of each "@nonce@".
  */
 #include "config.h"
 

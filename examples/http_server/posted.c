@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A text in shared memory: a process posts it again and again, others read the last one.
+ * A text in shared memory: one process posts it repeatedly, other processes read the last one.
  *
  * DESIGN
- * There are two texts: the last one, and the one that is written.  The writer may be stopped, or
- * lost, at any time: the last text stays whole, and no one waits.  A reader copies the last one,
- * and copies again if another was posted meanwhile, for then the writer may have been in its text.
+ * There are two texts: the last one, and the one being written.  The writer may be stopped or lost
+ * at any time: the last text stays complete, and no reader waits.  A reader copies the last text,
+ * and copies again if another one was posted meanwhile: the writer may have changed the copied one.
  *
  * ORDERING
- * The writer stores nr, passes a fence, and writes the text that was the last one before.  The
- * reader copies a text, passes a fence, and loads nr.  So if it copied any byte of a newer text, it
- * sees that nr has changed.
+ * The writer stores nr, executes a fence, and overwrites the text before the last one.  The reader
+ * copies a text, executes a fence, and loads nr.  So if it copied any byte of a newer text, it sees
+ * that nr has changed.
  */
 #include "config.h"
 
@@ -32,7 +32,7 @@ void posted_write(struct posted *posted, const void *text, size_t bytes)
 	atomic_store(&posted->nr, nr);
 }
 
-/* Return: what the text is now, though the writer may be in it; NULL: no memory. */
+/* Returns a copy, which may be inconsistent if the writer is active; NULL: out of memory. */
 static char *copy_of(const struct posted_text *posted)
 {
 	const uint32_t bytes = atomic_load(&posted->bytes);

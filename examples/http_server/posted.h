@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A text in shared memory: a process posts it again and again, others read the last one. */
+/* A text in shared memory: one process posts it repeatedly, others read the last one. */
 #ifndef HTTP_SERVER_POSTED_H
 #define HTTP_SERVER_POSTED_H
 
@@ -9,19 +9,19 @@
 
 #define POSTED_MAX (256u << 10)
 
-/* Zeros: none was posted. */
+/* All zero: no text was posted. */
 struct posted {
-	atomic_uint nr;			/* how many were posted: texts[nr % 2] is the last one */
+	atomic_uint nr;			/* number of posted texts; the last one is texts[nr % 2] */
 	struct posted_text {
 		_Atomic uint32_t bytes;
 		char text[POSTED_MAX];
 	} texts[2];
 };
 
-/* Posts a text.  One that is longer than POSTED_MAX is left out, and the last one stays. */
+/* Posts a text.  A text longer than POSTED_MAX is ignored: the last one stays. */
 void posted_write(struct posted *posted, const void *text, size_t bytes);
 
-/* Return: a copy of the last text, which ends with a NUL; NULL: there is none, or no memory. */
+/* Returns a copy of the last text, with a NUL at its end; NULL: no text, or out of memory. */
 char *posted_read(const struct posted *posted);
 
 #endif

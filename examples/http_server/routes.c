@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which path does what, and how a request is answered.
+ * Maps paths to handlers, and answers requests.
  *
  * DESIGN
- * connection.c reads a request in full, head and body, before it comes here.
+ * connection.c passes requests here when it has received them, head and body.
  *
- * --deadline bounds the answer.  Work that has not started by then never does; work that has
- * started is told that it is cancelled, and is no longer waited for: the answer is 504, and the
- * slot is free again when the work has come to its end.
+ * --deadline limits the time to the answer.  After it, work that has not started never starts;
+ * work that has started is notified that it is cancelled.  The answer is 504 immediately, and the
+ * slot becomes free when the work ends.
  *
- * Errors are JSON, too: { "error": "what is wrong" }.  No answer is kept by a browser, or taken
- * for another type than it says.
+ * Errors are JSON, too: { "error": "the reason" }.  Headers forbid a browser to cache an answer, or
+ * to guess its type.
  *
- * A task takes a raw body, or a form with one field, which is what a browser sends without
- * scripts.
+ * A task takes a raw body, or a form with one field, which a browser sends without scripts.
  *
- * When the device has failed, the library ends each job with an error, and the loop answers
- * 503 without looking at a buffer.  Each such answer also tells main(), which ends the process
- * if --exit-on-failure was given.
+ * When the device has failed, the library completes each job with an error, and the loop answers
+ * 503 without reading a buffer.  Each such answer also notifies main(), which ends the process if
+ * --exit-on-failure was given.
  */
 #include "config.h"
 
@@ -40,12 +39,12 @@
 static void answer_error(const struct endpoint *endpoint, struct request *req, int code,
 			 const char *text);
 
-/* The body is in req->out. */
+/* Sends an answer; its body is in req->out. */
 static void answer(const struct endpoint *endpoint, struct request *req, int code,
 		   const char *type)
 {
 	if (!request_count_answer(req)) {
-		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "too many bytes under way");
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "the server's memory for requests is in use");
 		return;
 	}
 	request_header(req, "X-Content-Type-Options", "nosniff");
@@ -84,7 +83,7 @@ void request_refuse(struct request *req, int code, const char *wrong)
 	answer_error(req->endpoint, req, code, wrong);
 }
 
-/* Return: whether the device has failed; main() is told.  @health: receives the pool's. */
+/* Returns true, and notifies main(), if the device has failed.  @health: the pool's health. */
 static bool device_failed(const struct server *server, struct rnl_health *health)
 {
 	*health = (struct rnl_health)RNL_HEALTH_INIT;
@@ -97,10 +96,10 @@ static bool device_failed(const struct server *server, struct rnl_health *health
 static const char *reason(const struct rnl_health *health, char *text, size_t bytes)
 {
 	if (health->state == RNL_HEALTH_FAILED)
-		snprintf(text, bytes, "the device has failed (CUDA error %d): this process has to "
+		snprintf(text, bytes, "the device has failed (CUDA error %d): this process must "
 			 "be replaced", (int)health->device_error);
 	else
-		snprintf(text, bytes, "%u workers are stuck, one at the same job for %llu ms",
+		snprintf(text, bytes, "%u workers are stuck, one of them on one job for %llu ms",
 			 health->nr_stuck, (unsigned long long)health->stuck_ms);
 	return text;
 }
@@ -113,20 +112,20 @@ static void answer_result(const struct endpoint *endpoint, struct request *req, 
 	switch (result) {
 	case -EBADMSG:
 		answer_error(endpoint, req, HTTP_BADREQUEST,
-			     "this is no PNG, PGM or PPM, or a broken one");
+			     "this is not a PNG, PGM or PPM, or it is broken");
 		break;
 	case -EFBIG:
 		answer_error(endpoint, req, HTTP_ENTITYTOOLARGE, "too many pixels");
 		break;
-	case -EAGAIN:		/* from rnl_submit(): as many jobs are queued as may be */
-		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "too many requests at a time");
+	case -EAGAIN:		/* from rnl_submit(): the pool's queue is full */
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "too many concurrent requests");
 		break;
-	case -ETIMEDOUT:	/* the job's: it was not started by its deadline */
-		answer_error(endpoint, req, 504, "there is no answer in time");
+	case -ETIMEDOUT:	/* the job was not started by its deadline */
+		answer_error(endpoint, req, 504, "the answer was not ready in time");
 		break;
 	case -ECANCELED:	/* main() has stopped the pool */
 	case -ESHUTDOWN:
-		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "the server ends");
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "the server is shutting down");
 		break;
 	default:
 		if (device_failed(endpoint->loop->server, &health))
@@ -143,7 +142,7 @@ void slot_answer(struct slot *slot, int result)
 	struct request *req = slot->req;
 	const char *type = NULL;
 
-	if (!req) {		/* answered already, or the client is gone */
+	if (!req) {		/* answered already, or the client has left */
 		slot_put(endpoint->loop, slot);
 		return;
 	}
@@ -283,7 +282,7 @@ const struct route routes[NR_ROUTES] = {
 	[ROUTE_OTHER] = { NULL, 0, NULL, NULL, NULL },
 };
 
-/* A path that is not allowed is one that does not exist. */
+/* Returns false for paths that are not enabled, too: they are answered 404. */
 static bool exists(const struct loop *loop, int route)
 {
 	return routes[route].path && ((route != ROUTE_CRASH && route != ROUTE_HANG) ||
@@ -313,10 +312,10 @@ void routes_handle(struct request *req)
 		answer_error(endpoint, req, HTTP_NOTFOUND, "there is no such path");
 	} else if (!(req->head.method & route->methods)) {
 		request_header(req, "Allow", route->allow);
-		answer_error(endpoint, req, HTTP_BADMETHOD, "this path has another method");
+		answer_error(endpoint, req, HTTP_BADMETHOD, "this path does not support the method");
 	} else if (!routes_take(endpoint, &req->head)) {
 		request_header(req, "Accept-Encoding", "identity");
-		answer_error(endpoint, req, 415, "the body has to come without Content-Encoding");
+		answer_error(endpoint, req, 415, "the body must not have a Content-Encoding");
 	} else {
 		route->handle(endpoint, req);
 	}
@@ -338,7 +337,7 @@ void request_late(struct request *req)
 				   (int)(req->endpoint->route - routes),
 				   rnl_clock() - req->slot->came_ns);
 	request_left(req);
-	answer_error(req->endpoint, req, 504, "there is no answer in time");
+	answer_error(req->endpoint, req, 504, "the answer was not ready in time");
 }
 
 void routes_set(struct loop *loop)

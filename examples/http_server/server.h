@@ -161,7 +161,7 @@ struct server {
 	int leave_fd;			/* an eventfd: the parent orders this process to end */
 	struct rnl_pool *pool;
 	struct rnl_batcher *batcher;	/* of small pictures; NULL: no batches */
-	atomic_llong batch_noted[PROGRAM_WORKERS_MAX]; /* start of a worker's last batch with a span */
+	atomic_llong batch_noted[PROGRAM_WORKERS_MAX]; /* start of its last batch with a span */
 	struct loop loops[LOOPS_MAX];
 	int64_t began_ns;
 	atomic_uint nr_connections;

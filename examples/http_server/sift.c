@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sifts a PNG: what the picture does not need never reaches libpng.
+ * Sifts a PNG: libpng gets only the chunks that the picture needs.
  *
  * DESIGN
- * A stranger's PNG may ask for more than its picture: a chunk may claim 2^31 bytes, texts and
- * profiles are compressed, and the pixels' data may inflate to a thousand times its size.  libpng
- * allocates, inflates and throws away all of that.  So the chunks are walked here first.  Those
- * of the list are moved together, in place; all others are dropped; and one that does not lie in
- * the file makes the file broken.  The header tells how many bytes the pixels' data has, and
- * data that inflates to more is broken, too.
+ * A stranger's PNG may cost more than its picture: a chunk may claim 2^31 bytes, texts and profiles
+ * are compressed, and the pixels' data may inflate to a thousand times its size.  libpng allocates,
+ * inflates and discards all of that.  So this file scans the chunks first.  The chunks that are
+ * needed are moved together, in place; all others are dropped.  A chunk that exceeds the file makes
+ * the file broken.  The header determines the size of the pixels' data; data that inflates to more
+ * makes the file broken, too.
  *
- * Inflating takes about a quarter of what decoding takes.  Data that is so short that it
- * cannot inflate to much is not looked at.
+ * Inflating takes about a quarter of the time of decoding.  Data that is too short to inflate to
+ * much is not checked.
  */
 #include "config.h"
 
@@ -23,10 +23,10 @@
 #include <zlib.h>
 
 #define SIGNATURE_BYTES 8
-#define AROUND 12u		/* of a chunk: its length, its type, and its checksum */
+#define AROUND 12u		/* a chunk's length, type, and checksum */
 #define HEADER_BYTES 13
-#define DEFLATE_RATIO 1032	/* deflate makes nothing shorter than by that */
-#define SMALL (1u << 20)	/* bytes that are inflated in no time */
+#define DEFLATE_RATIO 1032	/* the highest ratio that deflate can reach */
+#define SMALL (1u << 20)	/* bytes whose inflating costs little */
 
 /* ---- the header ---------------------------------------------------------- */
 
@@ -41,11 +41,11 @@ static uint64_t pass_bytes(uint32_t width, uint32_t height, unsigned bits)
 	return width ? height * (1 + ((uint64_t)width * bits + 7) / 8) : 0;
 }
 
-/* @header: of IHDR.  @bytes: receives what the pixels' data has.  Return: 0; -EBADMSG; -EFBIG. */
+/* Reads IHDR.  @bytes: receives the size of the pixels' data.  Returns 0, -EBADMSG or -EFBIG. */
 static int read_header(const unsigned char *header, size_t max_pixels, uint64_t *bytes)
 {
 	static const unsigned char channels[] = { 1, 0, 3, 1, 2, 0, 4 };
-	/* Adam7's passes: where they begin, and their steps. */
+	/* Adam7's passes: their origins and steps. */
 	static const unsigned char x0[] = { 0, 4, 0, 2, 0, 1, 0 }, y0[] = { 0, 0, 4, 0, 2, 0, 1 };
 	static const unsigned char dx[] = { 8, 8, 4, 4, 2, 2, 1 }, dy[] = { 8, 8, 8, 4, 4, 2, 2 };
 	const uint32_t width = read_u32(header), height = read_u32(header + 4);
@@ -67,7 +67,7 @@ static int read_header(const unsigned char *header, size_t max_pixels, uint64_t 
 
 /* ---- the pixels' data ---------------------------------------------------- */
 
-/* Return: 0; -EBADMSG the IDAT chunks from @at on inflate to more than @most bytes; -ENOMEM. */
+/* Returns -EBADMSG if the IDAT chunks at @at inflate to more than @most bytes; 0; -ENOMEM. */
 static int check_inflated(unsigned char *at, uint64_t most)
 {
 	unsigned char thrown_away[16384];
@@ -87,7 +87,7 @@ static int check_inflated(unsigned char *at, uint64_t most)
 	inflateEnd(&z);
 	if (ret == Z_MEM_ERROR)
 		return -ENOMEM;
-	/* Data that ends early, or is damaged, is libpng's to refuse: it is short. */
+	/* Data that ends early or is damaged is short: libpng will refuse it. */
 	return z.total_out > most ? -EBADMSG : 0;
 }
 
@@ -98,7 +98,7 @@ static bool is(const unsigned char *chunk, const char *type)
 	return memcmp(chunk + 4, type, 4) == 0;
 }
 
-/* Return: the most bytes that a chunk may have which the picture needs; 0: it is dropped. */
+/* Returns the largest size of a chunk that the picture needs, or 0 to drop the chunk. */
 static uint32_t most_bytes(const unsigned char *chunk)
 {
 	static const struct {
@@ -140,7 +140,7 @@ int png_sift(unsigned char *file, size_t *bytes, size_t max_pixels)
 		}
 		end = is(chunk, "IEND");
 		most = most_bytes(chunk);
-		/* A small first letter: a reader may do without. */
+		/* A lower-case first letter marks an optional chunk. */
 		if (!end && (most ? length > most : !(chunk[4] & 0x20)))
 			return -EBADMSG;
 		at += AROUND + length;

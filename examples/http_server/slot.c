@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slots: what a request needs besides its connection, made at the start.
+ * Slots: the memory of requests, without their connections, allocated at the start.
  *
  * DESIGN
- * Every slot has two pinned buffers of one size: the largest that a task needs.  Nothing is
- * page-locked under load, which would take a millisecond each time, and the most memory is
- * known at the start.  On the device a job has its worker's scratch; with another
- * --handler there are no jobs, and a slot has memory there.
+ * Every slot has two pinned buffers of the same size: the largest that a task needs.  So nothing
+ * is page-locked under load, which would take a millisecond each time, and the maximum of memory
+ * is known at the start.  On the device a job uses its worker's scratch; with another --handler
+ * there are no jobs, and a slot has device memory.
  *
- * A loop has slots of its own, so taking one needs no lock.  The slot that has been free for
- * longest is taken, so all of them are used soon, and the memory of the process stays as it is.
+ * Each loop has its own slots, so taking one needs no lock.  A loop takes the slot that was free
+ * for longest, so all slots are used soon, and the process's memory stays constant.
  */
 #include "config.h"
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small pictures: the edges of many at once, by a batcher.
+ * Small pictures: computes the edges of many pictures together, with a batcher.
  *
  * DESIGN
  * The driver's calls take longer than the edges of a small picture.  So on a GPU a worker decodes
- * such a picture, and the loop copies it into pinned memory of the batcher, as a request.  A worker
- * then takes all that have come as one batch: one copy there, one kernel, one copy back.  A lone
- * picture waits for no other.  The request lies in the memory of the slot's job, and comes back by
- * the same completion queue.
+ * the picture, and the loop copies it into the batcher's pinned memory, as a request.  A worker
+ * then takes all waiting requests as one batch: one copy to the device, one kernel, one copy back.
+ * A single picture does not wait for others.  The request uses the memory of the slot's job, and
+ * completes on the same completion queue.
  *
- * On the host device each picture is a job of its own: calls of a driver are what a batch saves.
+ * On the host device each picture is a separate job: a batch only saves a driver's calls.
  *
- * Each picture that has a slot of the server may be in the batcher's slabs at once.
+ * The batcher's slabs have room for a picture of each of the server's slots.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@
 #include "kernels.h"
 
 #define SLABS 4
-#define SPARE 4u	/* times the pictures that there can be: slabs are used again only as a whole */
+#define SPARE 4u	/* times the most pictures: a slab is reused only as a whole */
 
 static int batch_issue(const struct rnl_batch *batch)
 {
@@ -48,7 +48,7 @@ int small_create(struct server *server)
 	if (!server->opt.max_batch || server->opt.handler != ASYNC ||
 	    rnl_device_describe(server->pool, NULL, 0, &device) || !device.cuda)
 		return 0;
-	/* A kernel's thread reads nine bytes for each that it writes. */
+	/* Copy to the device: a kernel's thread reads nine bytes per byte that it writes. */
 	attr.flags = RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY;
 	attr.fn = batch_issue;
 	attr.in_bytes = sizeof(struct small_picture);
@@ -97,8 +97,8 @@ int small_begin(struct slot *slot)
 }
 
 /*
- * A batch has one span, of the loop that is the first to have a picture of it back; none, if a loop
- * has one of a later batch back before that.
+ * Records one span for a batch: by the first loop that reaps one of its pictures.  There is no span
+ * if a loop has reaped a picture of a later batch before.
  */
 static void note_batch(struct loop *loop, const struct small_edges *edges)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the workers did in the last seconds: the page's timeline, and how much overlapped.
+ * The workers' activity in the last seconds: the page's timeline, and the jobs' overlap.
  *
  * DESIGN
- * A span is the time of a job at its worker: it begins with the job's function, and ends when the
- * loop has the job back, microseconds after the device has passed it.  A loop notes spans in
- * memory of a fixed size, whatever the load:
+ * A span is the time of a job on its worker: it begins with the job's function, and ends when the
+ * loop reaps the job, microseconds after it has completed on the device.  A loop records spans in
+ * memory of a fixed size, for any load:
  *
  *	columns		how much of each 20 ms a worker had jobs of each kind.  A job that waits
- *			for others on its stream counts from the end of the job before it.
- *	latest		the last spans one by one, to find what overlapped.  Under load these are
- *			of less than 6 s, and only a time is looked at of which all loops tell.
+ *			for others on its stream counts from the end of the previous job.
+ *	latest		the last spans, one by one, to compute the overlap.  Under load they
+ *			cover less than 6 s; only the time that all loops cover is used.
  *
- * Each is an array of words that the loop alone writes and that are right by themselves, so that
- * another loop reads them at any time, without a lock:
+ * Both are arrays of words.  Only the loop writes them, and each word is consistent by itself, so
+ * other loops can read them at any time without a lock:
  *
  *	column		its number (22 bits), then 14 bits for each kind
  *	span		its begin (36 bits), its length (22 bits), its worker (6 bits)
  *
- * The numbers return after 23 hours, and the begins after 4: a word that old may show once more.
+ * Numbers wrap after 23 hours, begins after 5: a word of that age may be shown once more.
  */
 #include "config.h"
 
@@ -32,16 +32,16 @@
 #include <runnel/trace.h>
 
 #define COLUMN_NS INT64_C(20000000)
-#define UNIT_NS 2000		/* of a column */
+#define UNIT_NS 2000		/* resolution of a column */
 #define UNITS_MAX 0x3fffu	/* more than a column has */
 #define NUMBER_MASK 0x3fffffu
-#define TICK_SHIFT 8		/* 256 ns, of a span */
+#define TICK_SHIFT 8		/* resolution of a span: 256 ns */
 #define BEGIN_MASK 0xfffffffffu
 #define LENGTH_MASK 0x3fffffu
 #define WORKER_MASK 0x3fu
-#define LEVELS 35		/* of a column in JSON: 0 to 9, a to z */
+#define LEVELS 35		/* levels of a column in JSON: 0 to 9, a to z */
 
-/* ---- noting -------------------------------------------------------------- */
+/* ---- recording ----------------------------------------------------------- */
 
 static unsigned kind_shift(enum span_kind kind)
 {
@@ -100,7 +100,7 @@ void spans_note(struct spans *spans, unsigned worker, enum span_kind kind, int64
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* How much of a column, in units, was of a kind. */
+/* Returns the time of a kind in a column, in units. */
 static unsigned long long read_column(const struct server *server, unsigned worker,
 				      enum span_kind kind, int64_t number)
 {
@@ -117,7 +117,7 @@ static unsigned long long read_column(const struct server *server, unsigned work
 	return units;
 }
 
-/* The columns up to @number, a character each.  Return: whether any is not empty. */
+/* Writes the columns up to @number, one character each.  Returns false if all are empty. */
 static bool draw(const struct server *server, unsigned worker, enum span_kind kind,
 		 int64_t number, char *text)
 {
@@ -193,7 +193,7 @@ static int by_begin(const void *a, const void *b)
 	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
 }
 
-/* What lies in several spans is busy once. */
+/* Sums up spans.  Time in several spans is busy time only once. */
 static void add_up(struct span_time *all, size_t nr, struct spans_overlap *overlap)
 {
 	uint64_t end = 0;
@@ -211,7 +211,7 @@ static void add_up(struct span_time *all, size_t nr, struct spans_overlap *overl
 	overlap->nr_jobs = nr;
 }
 
-/* From when on the latest spans of all loops are known. */
+/* Returns the time since which the latest spans of all loops are known. */
 static uint64_t known_since(const struct server *server, int64_t now_ns)
 {
 	uint64_t since = (uint64_t)(now_ns - SPAN_COLUMNS * COLUMN_NS);

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * --processes and --gpus: a parent, the processes that serve, and a fresh one for each that is
- * lost.
+ * --processes and --gpus: a parent, the processes that serve, and a replacement for each lost one.
  *
  * DESIGN
- * A process is one fault domain: an illegal address on any of its GPUs ends it, and a process
- * whose GPU has failed does not get it back.  So each GPU has a process, and the parent, which
- * never calls CUDA, keeps the listening sockets of all.  A process accepts from its own; if
- * another process does not serve, it accepts from that one's, too, so that no connection waits for
- * a process to come back.
+ * A process is one fault domain: an illegal address on any of its GPUs ends it, and after a failure
+ * a process cannot use its GPU again.  So each GPU has a process, and the parent, which never calls
+ * CUDA, keeps all listening sockets.  A process accepts from its own sockets.  While another
+ * process does not serve, it also accepts from that process's sockets, so that no connection waits
+ * for a restart.
  *
- * The parent starts a process by fork and exec, of the program as its file was at the start or at
- * the last SIGHUP.  A process that serves says so on the board, and ends when the parent does, in
- * any way.  One is replaced if it exits with EXIT_DEVICE_FAILED, dies by a signal, has a loop
- * that shows no life for --stuck, takes too long to begin, or fails in another way where one has
- * served.  One that lasted QUICK_S is replaced at once, another one after a pause that doubles.
- * If more than QUICK_MAX in a row were so short, and no other process serves, the parent gives
- * up, because a fresh process does not help then.
+ * The parent starts a process by fork and exec of the program's file as it was at the start or at
+ * the last SIGHUP.  A process sets its state on the board when it serves, and ends when the parent
+ * ends for any reason.  A process is replaced if it exits with EXIT_DEVICE_FAILED, dies by a
+ * signal, has a loop without a beat for --stuck, takes too long to start, or fails in another way
+ * after one of its place has served.  If it lasted QUICK_S, it is replaced immediately, else after
+ * a pause that doubles.  If more than QUICK_MAX in a row ended earlier, and no other process
+ * serves, the parent gives up, because another process would not help.
  *
- * SIGHUP replaces one process after the other: a fresh one is started beside the old one, and when
- * it serves, the parent orders the old one to answer what it has and to end.  The order is an
- * eventfd that only these two have, so no signal of someone else is taken for it.  If the fresh
- * one does not come to serve, the old one stays.
+ * SIGHUP replaces the processes one after another: the parent starts a new process next to the old
+ * one, and when the new one serves, orders the old one to answer its requests and to end.  The
+ * order is an eventfd that only the two have, so no other signal can be mistaken for it.  If the
+ * new process does not serve, the old one stays.
  *
- * SIGTERM, SIGINT and SIGQUIT go on to all processes, also if one of them alone got such a signal
- * from someone else.  The parent exits with the first status that is not 0; it kills what has not
- * ended some time after its grace, perhaps because the driver holds it.
+ * SIGTERM, SIGINT and SIGQUIT are passed on to all processes, even if only one of them received
+ * the signal.  The parent exits with the first non-zero status.  It kills processes that have not
+ * ended some time after the grace, perhaps because the driver blocks them.
  */
 #include "config.h"
 
@@ -47,39 +46,39 @@
 
 #define QUICK_S 10
 #define QUICK_MAX 5
-#define PAUSE_FIRST_MS 100	/* before a fresh process */
-#define PAUSES_MAX 7		/* the pause doubles at most so often */
-#define ENDING_S 4	/* of a process, after its grace */
-#define LOOK_S 0.1	/* while a fresh process is awaited */
-#define START_S 10	/* the least time in which a process has to begin to serve */
-#define START_PART 4	/* times --stuck, added to that */
-#define BEATS_S 1.0	/* between two looks whether all are alive */
-#define VARIABLE "HTTP_SERVER_PLACE"	/* of the environment: see become() */
+#define PAUSE_FIRST_MS 100	/* before a new process */
+#define PAUSES_MAX 7		/* limit on the pause's doublings */
+#define ENDING_S 4	/* for a process to end after its grace */
+#define LOOK_S 0.1	/* between checks while a new process starts */
+#define START_S 10	/* limit for a process to begin to serve */
+#define START_PART 4	/* times --stuck, added to START_S */
+#define BEATS_S 1.0	/* between checks that all are alive */
+#define VARIABLE "HTTP_SERVER_PLACE"	/* environment variable: see become() */
 
 struct process {
-	pid_t pid;		/* 0: there is none */
-	int leave_fd;		/* an eventfd: the order to leave */
+	pid_t pid;		/* 0: no process */
+	int leave_fd;		/* an eventfd: the order to end */
 	double kill_at;		/* 0: no order to end was sent */
 };
 
-/* Of one place on the board. */
+/* The processes of one place on the board. */
 struct child {
 	struct process now;
-	struct process old;	/* leaves when `now` serves */
-	double began;		/* of `now` */
-	double start_at;	/* while there is none */
+	struct process old;	/* ends when `now` serves */
+	double began;		/* start of `now` */
+	double start_at;	/* when to start one, while `now` is empty */
 	unsigned nr_quick;
-	unsigned generation;	/* that `now` was started in */
+	unsigned generation;	/* generation in which `now` was started */
 };
 
 struct parent {
 	struct server *server;
 	char **argv;
 	char path[PATH_MAX];	/* the program's file */
-	int program;		/* its descriptor */
+	int program;		/* descriptor of that file */
 	int board;
-	sigset_t before;	/* the signals that were blocked */
-	sigset_t watched;	/* that the parent waits for */
+	sigset_t before;	/* the blocked signals at the start */
+	sigset_t watched;	/* the signals that the parent waits for */
 	struct child children[PROCESSES_MAX];
 	unsigned generation;	/* grows with each SIGHUP */
 	bool ending;
@@ -101,7 +100,7 @@ static struct place *place_of(const struct parent *p, const struct child *c)
 	return &p->server->board[c - p->children];
 }
 
-/* Whether the child came to serve, and not one before it. */
+/* Returns true if the current process has served; an earlier one does not count. */
 static bool has_served(const struct parent *p, const struct child *c)
 {
 	return c->now.pid && atomic_load(&place_of(p, c)->pid) == c->now.pid;
@@ -123,7 +122,7 @@ static void keep_on_exec(int fd)
 	fcntl(fd, F_SETFD, 0);
 }
 
-/* Becomes the program. */
+/* Executes the program, in the child process. */
 static _Noreturn void become(const struct parent *p, unsigned process, int leave_fd, pid_t parent)
 {
 	const struct server *server = p->server;
@@ -133,7 +132,7 @@ static _Noreturn void become(const struct parent *p, unsigned process, int leave
 	FILE *out = open_memstream(&text, &bytes);
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent || !out)	/* it ended before the prctl() */
+	if (getppid() != parent || !out)	/* the parent ended before the prctl() */
 		_exit(EXIT_FAILURE);
 	fprintf(out, "%u,%u,%d,%d,%d", process, server->nr_processes, p->board, leave_fd,
 		server->listeners_passed);
@@ -190,7 +189,7 @@ bool supervise_join(struct server *server)
 		at += *at == ',';
 	}
 	if (server->process >= server->nr_processes || server->nr_processes > PROCESSES_MAX)
-		program_die(VARIABLE " is no place of a process: it is the parent's to set");
+		program_die(VARIABLE " is invalid: only the parent sets it");
 	if (nr != server->nr_processes * server->opt.loops)
 		program_die("--loops=%u: the parent has other sockets; to change that, restart it",
 			    server->opt.loops);
@@ -200,7 +199,7 @@ bool supervise_join(struct server *server)
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	fcntl(server->leave_fd, F_SETFD, FD_CLOEXEC);
 	unsetenv(VARIABLE);
-	signal(SIGHUP, SIG_IGN);	/* of a terminal: the parent's affair */
+	signal(SIGHUP, SIG_IGN);	/* from a terminal: the parent handles it */
 	for (unsigned i = 0; i < nr; i++)
 		fcntl(server->listeners[i], F_SETFD, FD_CLOEXEC);
 	server->opt.addr_len = sizeof(server->opt.addr);
@@ -214,7 +213,7 @@ bool supervise_join(struct server *server)
 
 /* ---- ending ---------------------------------------------------------------- */
 
-/* @number: a signal; 0: the order to leave. */
+/* Orders a process to end.  @number: a signal; 0: by the eventfd. */
 static void tell(const struct parent *p, struct process *process, int number)
 {
 	if (!process->pid || process->kill_at)
@@ -228,7 +227,7 @@ static void tell(const struct parent *p, struct process *process, int number)
 
 static void end_all(struct parent *p, int number, int status)
 {
-	if (!p->ending)		/* there will be no other process */
+	if (!p->ending)		/* no more processes will be started */
 		for (unsigned i = 0; i < p->server->nr_processes * p->server->opt.loops; i++)
 			close(p->server->listeners[i]);
 	p->ending = true;
@@ -254,7 +253,7 @@ static void forget(struct process *process)
 	*process = (struct process){ .pid = 0 };
 }
 
-/* Return: how the process ended, as an exit status. */
+/* Returns the exit status of a process; for a signal, EXIT_FAILURE. */
 static int exit_status(pid_t child, int status)
 {
 	if (WIFEXITED(status))
@@ -264,7 +263,7 @@ static int exit_status(pid_t child, int status)
 	return EXIT_FAILURE;
 }
 
-/* Whether the signal that ends all came to a process that had not begun to wait for it. */
+/* Returns true if the end's signal killed a process that did not wait for signals yet. */
 static bool ended_early(const struct parent *p, bool served, int status)
 {
 	const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -273,7 +272,7 @@ static bool ended_early(const struct parent *p, bool served, int status)
 	       (number == SIGTERM || number == SIGINT || number == SIGQUIT);
 }
 
-/* When the next one is to be started. */
+/* Sets the time to start the next process. */
 static void pause_before_next(struct parent *p, struct child *c)
 {
 	const unsigned doubles = c->nr_quick > PAUSES_MAX ? PAUSES_MAX : c->nr_quick - 1;
@@ -284,17 +283,17 @@ static void pause_before_next(struct parent *p, struct child *c)
 	c->start_at = seconds() + (c->nr_quick ? PAUSE_FIRST_MS << doubles : 0) * 1e-3;
 }
 
-/* The process of a place has ended: other processes take its connections. */
+/* Marks a place as empty: other processes take its connections. */
 static void clear_place(const struct parent *p, const struct child *c, pid_t pid)
 {
 	if (atomic_load(&place_of(p, c)->pid) == pid)
 		atomic_store(&place_of(p, c)->state, PLACE_EMPTY);
 }
 
-/* A fresh process did not come to serve: those that are there stay, until the next SIGHUP. */
+/* Keeps all old processes until the next SIGHUP, because a new one did not serve. */
 static void give_renewal_up(struct parent *p, struct child *c, pid_t fresh)
 {
-	program_warn("process %d does not come to serve: process %d stays", (int)fresh,
+	program_warn("process %d does not begin to serve: process %d stays", (int)fresh,
 		     (int)c->old.pid);
 	c->now = c->old;
 	c->began = 0;
@@ -312,7 +311,7 @@ static void ended(struct parent *p, struct child *c, int status)
 	forget(&c->now);
 	clear_place(p, c, pid);
 	if (p->ending) {
-		/* If its device has just failed, its requests are answered: all is well. */
+		/* After a device's failure the requests were answered: this is not an error. */
 		if (code != EXIT_DEVICE_FAILED && !p->status)
 			p->status = code;
 		return;
@@ -351,7 +350,7 @@ static void reap(struct parent *p)
 
 /* ---- SIGHUP ---------------------------------------------------------------- */
 
-/* Processes that were started before are to be replaced. */
+/* Begins a new generation: all processes of earlier ones will be replaced. */
 static void begin_renewal(struct parent *p)
 {
 	const int program = open(p->path, O_RDONLY | O_CLOEXEC);
@@ -365,7 +364,7 @@ static void begin_renewal(struct parent *p)
 	p->generation++;
 }
 
-/* Return: whether a fresh process begins beside an old one. */
+/* Returns true while a new process starts next to an old one. */
 static bool renews(const struct parent *p)
 {
 	for (unsigned i = 0; i < p->server->nr_processes; i++)
@@ -374,7 +373,7 @@ static bool renews(const struct parent *p)
 	return false;
 }
 
-/* Goes on with the replacement of processes, one after the other. */
+/* Continues to replace processes, one after another. */
 static void renew(struct parent *p)
 {
 	struct child *const end = children_end(p);
@@ -417,7 +416,7 @@ static void kill_stuck(struct parent *p, struct child *c)
 
 		if (now_ns < beat_ns + most_ns)
 			continue;
-		program_warn("process %d: loop %u shows no life for %u s", (int)c->now.pid, i, stuck_s);
+		program_warn("process %d: loop %u had no beat for %u s", (int)c->now.pid, i, stuck_s);
 		kill(c->now.pid, SIGKILL);
 		return;
 	}
@@ -432,7 +431,7 @@ static void look_after(struct parent *p, struct child *c)
 	kill_late(&c->old);
 }
 
-/* Return: when the parent has to look again. */
+/* Returns the time of the parent's next check. */
 static double next_look(struct parent *p)
 {
 	double at = seconds() + (renews(p) ? LOOK_S : BEATS_S);
@@ -448,7 +447,7 @@ static double next_look(struct parent *p)
 	return at;
 }
 
-/* Return: a watched signal, or -1 if none came until @end, or the call was interrupted. */
+/* Returns a watched signal, or -1 at @end, or if the call was interrupted. */
 static int next_signal(const struct parent *p, double end)
 {
 	const double left = end - seconds();
@@ -469,7 +468,7 @@ static bool all_ended(const struct parent *p)
 	return true;
 }
 
-/* Blocks the signals that the parent waits for, so none is lost while it does not wait. */
+/* Blocks the signals that the parent waits for, so that they stay pending between waits. */
 static void watch_signals(struct parent *p)
 {
 	sigemptyset(&p->watched);
@@ -479,9 +478,9 @@ static void watch_signals(struct parent *p)
 	sigaddset(&p->watched, SIGQUIT);
 	sigaddset(&p->watched, SIGHUP);
 	sigprocmask(SIG_BLOCK, &p->watched, &p->before);
-	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
-	signal(SIGPIPE, SIG_IGN);	/* nobody may read standard error any more */
-	signal(SIGUSR1, SIG_IGN);	/* also in a process that has only just begun */
+	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, exit statuses would be lost */
+	signal(SIGPIPE, SIG_IGN);	/* the reader of standard error may have ended */
+	signal(SIGUSR1, SIG_IGN);	/* inherited by new processes */
 	signal(SIGUSR2, SIG_IGN);
 }
 

@@ -3,22 +3,22 @@
  * The tasks: POST /wc, POST /sobel, and, with --allow-crash, POST /crash and POST /hang.
  *
  * DESIGN
- * /wc counts the lines, words and bytes of a body by gwc's kernel: see gwc/count.h.  The kernel
- * counts pieces of the text, and the answer joins their summaries.  The table of pieces is
- * right behind the text, so that one copy takes both to the device.
+ * /wc counts the lines, words and bytes of a body with gwc's kernel: see gwc/count.h.  The kernel
+ * counts pieces of the text, and the answer joins their summaries.  The table of pieces directly
+ * follows the text, so that one copy moves both to the device.
  *
- * /sobel answers the edges of an image, as a grey PNG.  Decoding and encoding take a CPU
- * milliseconds, in which an event loop would keep all its connections waiting.  So workers do
- * it, in two jobs: the first decodes, and issues copy, kernel and copy; when it is done, the
- * second encodes; small pictures are computed between them, many at once: see small.c.  While a
- * worker decodes, it completes no other job of its stream, and other workers steal the jobs in its
- * queue: --max-pixels bounds that time.
+ * /sobel answers the edges of an image, as a grey PNG.  Decoding and encoding take milliseconds of
+ * a CPU; in an event loop they would delay all its connections.  So workers do it, in two jobs: the
+ * first decodes, and issues copy, kernel and copy; when it is done, the second encodes.  Between
+ * them, small pictures are computed in batches: see small.c.  While a worker decodes, it completes
+ * no other job of its stream, and other workers steal the jobs in its queue.  --max-pixels limits
+ * that time.
  *
- * /crash is for tests: its kernel writes to an illegal address.  Then the GPU is lost for the
- * process; on the host device, where kernels are functions, the process ends.
+ * /crash is for tests: its kernel writes to an illegal address.  After that the process cannot use
+ * the GPU any more; on the host device, where kernels are functions, the process ends.
  *
- * /hang is for tests, too: its function waits until its job is cancelled, or, if there is a body,
- * for ever.
+ * /hang is for tests, too: its function waits until its job is cancelled, or forever if there is a
+ * body.
  *
  *	buffer	/wc			/sobel
  *	in	text, pieces		the file		then the edges
@@ -39,7 +39,7 @@
 #include "gwc/count.h"
 #include "kernels.h"
 
-#define UNMAPPED 16	/* in the first page, which no host and no device maps */
+#define UNMAPPED 16	/* in the first page, which neither hosts nor devices map */
 
 /* ---- /wc ----------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ const struct task wc_task = {
 
 /* ---- /sobel -------------------------------------------------------------- */
 
-/* The ends of a row are apart, so that the compiler can use vectors between them. */
+/* The ends of a row are separate, so that the compiler can vectorise the middle. */
 void sobel_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct sobel_args *a = (const struct sobel_args *)args;
@@ -152,7 +152,7 @@ static int edges_issue(struct slot *slot)
 	slot->image.width = args.width;
 	slot->image.height = args.height;
 	slot->small = small_takes(slot->endpoint->loop->server, args.width, args.height);
-	if (slot->small)	/* a batch goes on with it */
+	if (slot->small)	/* a batch will compute it */
 		return 0;
 	bytes = (size_t)args.width * args.height;
 	grid.x = (args.width + SOBEL_BLOCK_X - 1) / SOBEL_BLOCK_X;
@@ -175,7 +175,7 @@ static int edges_finish(struct slot *slot)
 
 static const char *edges_write(struct slot *slot, struct evbuffer *out)
 {
-	/* A copy: the slot is free at once, even if the client reads slowly. */
+	/* Copies, so that the slot is free immediately, even if the client reads slowly. */
 	return evbuffer_add(out, slot->out, slot->image.png_bytes) ? NULL : "image/png";
 }
 

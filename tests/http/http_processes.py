@@ -230,7 +230,7 @@ def a_renewal_reads_the_options_again():
             options.write('loops=7\n')         # for which there are no sockets
             options.flush()
             running.signal(signal.SIGHUP)
-            until(lambda: b'does not come to serve' in running.errors, 'no message')
+            until(lambda: b'does not begin to serve' in running.errors, 'no message')
             same(all_serve(running), pids, 'processes')
             ends(running)
 
@@ -321,7 +321,7 @@ def a_program_that_does_not_start_replaces_none():
                     script.write('#!/bin/false\n')
                 os.chmod(copy, 0o755)
                 running.signal(signal.SIGHUP)
-                until(lambda: b'does not come to serve' in running.errors, 'no message')
+                until(lambda: b'does not begin to serve' in running.errors, 'no message')
                 same(all_serve(running), pids, 'processes')
                 counts_right(Connection(running.port))
                 os.remove(copy)

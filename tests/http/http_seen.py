@@ -138,7 +138,7 @@ def what_is_refused_is_told_in_words():
             browser.go(page_of(running))
             browser.until(SHOWN)
             for content, says in (
-                    (b'no picture', 'The server refuses it: this is no PNG, PGM or PPM'),
+                    (b'no picture', 'The server refuses it: this is not a PNG, PGM or PPM'),
                     (b'x' * 9000, 'It has 9,000 bytes; the server takes 8,192.')):
                 send_file(browser, content)
                 said = text_of(browser, 'edges-said')
