@@ -69,7 +69,7 @@ static void parse_options(int argc, char **argv)
 		{ "min", 0, "SIZE", "smallest device memory of a request, in bytes; 4K",
 		  OPTION_SIZE(&bench.min, 1, BYTES_MAX) },
 		{ "max", 0, "SIZE", "largest; 4M", OPTION_SIZE(&bench.max, 1, BYTES_MAX) },
-		{ "seed", 0, "N", "seed of the sizes; 1", OPTION_NUMBER(&bench.seed, 0, UINT64_MAX) },
+		{ "seed", 0, "N", "random seed; 1", OPTION_NUMBER(&bench.seed, 0, UINT64_MAX) },
 		OPTION_DEVICE(&bench.device),
 		{ "repeat", 0, "N", "timed runs; the median is printed; 5",
 		  OPTION_NUMBER(&bench.repeat, 1, REPEAT_MAX) },

@@ -30,13 +30,13 @@
 /* ---- options ------------------------------------------------------------- */
 
 static const char doc[] =
-	"Computes gradient buckets on every rank, sums each over all ranks as soon as it is computed, "
-	"and prints the times: naive, with all sums at the end; overlapped; and the lower limit. A rank "
-	"is a device of this process, or of one that mpirun starts.  Every sum is checked against a "
-	"serial reference."
-	"\vBy default each GPU is a rank; without GPUs there are two ranks, on host devices; under mpirun "
-	"each process is a rank, and the processes of a host take its GPUs in turn.  GPUs sum by NCCL, "
-	"processes on host devices by MPI_Iallreduce, the host devices of one process by a plain loop.";
+	"Computes gradient buckets on every rank, sums each over all ranks as soon as it is "
+	"computed, and prints the times: naive, with all sums at the end; overlapped; and the "
+	"lower limit. A rank is a device of this process, or of one that mpirun starts.  Every sum "
+	"is checked against a serial reference."
+	"\vBy default each GPU is a rank; without GPUs there are two ranks, on host devices; under "
+	"mpirun each process is a rank, and the processes of a host take its GPUs in turn.  GPUs "
+	"sum by NCCL, processes on host devices by MPI_Iallreduce, one process's by a loop.";
 
 static void parse_options(struct buckets *b, int argc, char **argv)
 {

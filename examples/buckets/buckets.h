@@ -48,7 +48,7 @@ struct transport {
 	int (*reduce)(struct buckets *b, struct reduce *r);
 	/* Drives a run's all-reduces to their end, on the main thread.  NULL: not needed. */
 	void (*progress)(struct buckets *b);
-	/* Returns true if the transport has failed; @text: the error.  The watch thread calls it. */
+	/* Returns true if the transport failed; @text: the error.  The watch thread calls it. */
 	bool (*failed)(char text[TEXT]);
 	void (*end)(void);
 };

@@ -16,8 +16,8 @@
 static const char doc[] =
 	"Print newline, word and byte counts for each FILE, and a total line if there is more than "
 	"one, like wc(1) in the C locale.  With no FILE, or when FILE is -, read standard input."
-	"\vThe columns are always in the order of the options above; without any of the first three "
-	"options, all three columns are printed.";
+	"\vThe columns are always in the order of the options above; without any of the first "
+	"three options, all three columns are printed.";
 
 void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, int argc,
 		       char **argv)
@@ -28,11 +28,11 @@ void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, 
 		{ "lines", 'l', NULL, "print newlines", OPTION_FLAG(&opt->lines) },
 		{ "words", 'w', NULL, "print words", OPTION_FLAG(&opt->words) },
 		{ "bytes", 'c', NULL, "print bytes", OPTION_FLAG(&opt->bytes) },
-		{ "files0-from", 0, "F", "read NUL-terminated names from file F; - is standard input",
+		{ "files0-from", 0, "F", "read NUL-ended names from file F; - is standard input",
 		  OPTION_TEXT(&opt->files0_from) },
 		OPTION_DEVICES(&opt->device),
 		{ "workers", 0, "N", "threads that run jobs, each with a stream; 4 with a GPU, else "
-		  "the number of CPUs, up to 8", OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
+		  "one per CPU, up to 8", OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
 		{ "producers", 0, "N", "threads that read files; half the number of CPUs, 2 to 8",
 		  OPTION_NUMBER(&opt->producers, 1, GWC_PRODUCERS_MAX) },
 		{ "chunk", 0, "SIZE", "bytes per job; 1M",
@@ -42,8 +42,8 @@ void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, 
 		  OPTION_CHOICE(&opt->nonspace, "printable|nonspace") },
 		{ "mpi", 0, NULL, "under mpirun: all ranks count, each on its own device",
 		  OPTION_FLAG(&opt->mpi) },
-		{ "shard", 0, "SIZE", "with --mpi, bytes of a shard, which a rank takes at a time; 1/16 "
-		  "of a rank's share, 1M to 256M", OPTION_SIZE(&opt->shard, 1, CHUNK_MAX) },
+		{ "shard", 0, "SIZE", "with --mpi, bytes of a shard, which a rank takes at a time; "
+		  "1/16 of a rank's share, 1M to 256M", OPTION_SIZE(&opt->shard, 1, CHUNK_MAX) },
 		{ "stats", 0, NULL, "at the end, print statistics on standard error",
 		  OPTION_FLAG(&opt->stats) },
 		{ .name = NULL }

@@ -378,7 +378,7 @@ static bool take(struct connection *c, struct evbuffer *in, size_t framing, size
 {
 	evbuffer_drain(in, framing);
 	if (data && !make_space(c, data)) {
-		refuse(c, HTTP_SERVUNAVAIL, "the server's memory for requests is in use");
+		refuse(c, HTTP_SERVUNAVAIL, "the memory for requests is in use");
 		return false;
 	}
 	if (data)

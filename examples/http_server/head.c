@@ -260,7 +260,7 @@ static int read_framing(struct head *head)
 	if (coding && (length || head->old || count(head, "Transfer-Encoding") > 1))
 		return refuse(head, HTTP_BADREQUEST, "the body's length is given twice");
 	if (coding && strcasecmp(coding, "chunked"))
-		return refuse(head, HTTP_NOTIMPLEMENTED, "the only supported Transfer-Encoding is chunked");
+		return refuse(head, HTTP_NOTIMPLEMENTED, "Transfer-Encoding must be chunked");
 	head->chunked = coding;
 	if (!length)
 		return 0;
@@ -297,7 +297,7 @@ int head_parse(char *text, struct head *head)
 		return refuse(head, HTTP_BADREQUEST, "Host is invalid");
 	expect = head->old ? NULL : head_find(head, "Expect");
 	if (expect && (strcasecmp(expect, "100-continue") || count(head, "Expect") > 1))
-		return refuse(head, HTTP_EXPECTATIONFAILED, "the only supported Expect is 100-continue");
+		return refuse(head, HTTP_EXPECTATIONFAILED, "Expect must be 100-continue");
 	head->expects = expect;
 	head->keeps = head->old ? lists(head, "Connection", "keep-alive", false) :
 				 !lists(head, "Connection", "close", false);

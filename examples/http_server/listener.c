@@ -101,7 +101,7 @@ bool listener_take(int *fds, unsigned nr)
 		const int fd = PASSED_FIRST + (int)i, family = get_option(fd, SO_DOMAIN);
 
 		if ((family != AF_INET && family != AF_INET6) || get_option(fd, SO_ACCEPTCONN) != 1)
-			program_die("descriptor %d of LISTEN_FDS is not a listening TCP socket", fd);
+			program_die("descriptor %d of LISTEN_FDS is not a TCP listener", fd);
 		/* Nonblocking: another loop may accept the connection first. */
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) || fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK))
 			program_die("descriptor %d of LISTEN_FDS: %s", fd, strerror(errno));

@@ -74,7 +74,7 @@ static unsigned nr_gpus(void)
 		_exit((int)nr);
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
-		program_die("asking for GPUs: %s", child < 0 ? strerror(errno) : "the child process died");
+		program_die("asking for GPUs: %s", child < 0 ? strerror(errno) : "it died");
 	return (unsigned)WEXITSTATUS(status);
 }
 

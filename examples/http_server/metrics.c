@@ -129,8 +129,8 @@ static int write_server(const struct server *server, struct evbuffer *out)
 							   "other", answer_codes[code].code,
 							   nr);
 		}
-	ret |= evbuffer_add_printf(out, "# HELP http_server_answer_seconds Time from a request's last "
-				   "byte to the start of its answer.\n"
+	ret |= evbuffer_add_printf(out, "# HELP http_server_answer_seconds Time from a request's "
+				   "last byte to the start of its answer.\n"
 				   "# TYPE http_server_answer_seconds histogram\n");
 	ret |= write_times(server, ROUTE_WC, out) | write_times(server, ROUTE_SOBEL, out);
 	ret |= write_figure(out, "http_server_open", "gauge",

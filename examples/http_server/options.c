@@ -28,16 +28,16 @@ static const char doc[] =
 	"  GET /live      the data of the page; JSON\n"
 	"  GET /metrics   metrics for Prometheus\n"
 	"  GET /healthz   200 if the pool is well; else 503 and the reason\n"
-	"\v@FILE inserts the options in FILE, one per line, as NAME=VALUE.  SIGHUP does not change the "
-	"parent's own --listen, --loops, --processes, --gpus, --grace and "
+	"\v@FILE inserts the options in FILE, one per line, as NAME=VALUE.  SIGHUP does not change "
+	"the parent's own --listen, --loops, --processes, --gpus, --grace and "
 	"--stuck.\n"
 	"\n"
-	"SIGTERM, SIGINT, SIGQUIT and SIGHUP (unless ignored, like after nohup) end the server when all "
-	"accepted requests are answered; SIGHUP to the parent of several processes replaces them. "
-	"SIGUSR1 and SIGUSR2 are ignored.\n"
+	"SIGTERM, SIGINT, SIGQUIT and SIGHUP (unless ignored, like after nohup) end the server "
+	"when all accepted requests are answered; SIGHUP to the parent of several processes "
+	"replaces them. SIGUSR1 and SIGUSR2 are ignored.\n"
 	"\n"
 	"Exit status: 0 all accepted requests were answered; 1 some were not, the server could not "
-	"start, or writing standard output failed; 2 wrong arguments; 75 like 0, but the GPU has failed.";
+	"start, or writing standard output failed; 2 wrong arguments; 75 the GPU has failed.";
 
 /* @arg: HOST:PORT; [HOST]:PORT for an IPv6 address, which contains colons. */
 static const char *parse_address(void *to, const char *arg)
@@ -168,8 +168,8 @@ void options_parse(struct options *opt, int argc, char **argv)
 {
 	static struct arguments all;	/* opt points into it */
 	const struct program_option table[] = {
-		{ "listen", 0, "ADDR:PORT", "address to listen on; 127.0.0.1:8080; port 0: any, which is "
-		  "printed; a socket that systemd passes by LISTEN_FDS takes precedence",
+		{ "listen", 0, "ADDR:PORT", "address to listen on; 127.0.0.1:8080; port 0: any, "
+		  "which is printed; a socket that systemd passes by LISTEN_FDS takes precedence",
 		  OPTION_PARSED(opt, parse_address) },
 		OPTION_DEVICE(&opt->device),
 		{ "stream", 0, "S", "the workers' streams: per-thread, private",
@@ -182,27 +182,27 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_NUMBER(&opt->slots, 1, 65536) },
 		{ "queue", 0, "N", "queued jobs; further requests are answered 503",
 		  OPTION_NUMBER(&opt->queue, 1, 1 << 20) },
-		{ "max-batch", 0, "N", "small images that a GPU computes in one batch; 64; 0: no batches",
+		{ "max-batch", 0, "N", "small images in a batch on a GPU; 64; 0: no batches",
 		  OPTION_NUMBER(&opt->max_batch, 0, 4096) },
 		{ "max-body", 0, "SIZE", "bytes of a body; a longer one is answered 413; 1M",
 		  OPTION_SIZE(&opt->max_body, 1, 1 << 30) },
 		{ "max-pixels", 0, "SIZE", "pixels of an image; a larger one is answered 413; 2M",
 		  OPTION_SIZE(&opt->max_pixels, 1, 1 << 28) },
-		{ "connections", 0, "N", "concurrent clients; further ones replace idle clients, or "
-		  "wait to be accepted; 1024",
+		{ "connections", 0, "N", "concurrent clients; further ones replace idle clients, "
+		  "or wait to be accepted; 1024",
 		  OPTION_NUMBER(&opt->connections, 1, 1 << 20) },
-		{ "memory", 0, "SIZE", "bytes of all bodies and answers in memory; further requests are "
-		  "answered 503; 256M, or the need of one request if larger",
+		{ "memory", 0, "SIZE", "bytes of all bodies and answers in memory; further "
+		  "requests are answered 503; 256M, or the need of one request if larger",
 		  OPTION_SIZE(&opt->memory, 1, UINT64_C(1) << 40) },
-		{ "head-time", 0, "S", "seconds from a request's first byte to the end of its headers; "
-		  "a slower one is answered 408; 10", OPTION_NUMBER(&opt->head_s, 1, 86400) },
+		{ "head-time", 0, "S", "seconds from a request's first byte to the end of its "
+		  "headers; or 408 is answered; 10", OPTION_NUMBER(&opt->head_s, 1, 86400) },
 		{ "request-time", 0, "S", "seconds from a request's first byte to its answer's last; "
 		  "a slower one is answered 408 or 504, or closed; 60",
 		  OPTION_NUMBER(&opt->request_s, 1, 86400) },
 		{ "idle-time", 0, "S", "seconds until a connection without a request is closed; 60",
 		  OPTION_NUMBER(&opt->idle_s, 1, 86400) },
-		{ "deadline", 0, "MS", "time from a complete request to its answer, which is 504 after it; "
-		  "2000; 0: --request-time", OPTION_NUMBER(&opt->deadline_ms, 0, 3600000) },
+		{ "deadline", 0, "MS", "time from a complete request to its answer, which is 504 "
+		  "after; 2000; 0: --request-time", OPTION_NUMBER(&opt->deadline_ms, 0, 3600000) },
 		{ "grace", 0, "S", "seconds to finish in after SIGTERM and the like; clients have half "
 		  "of it to send requests that have begun; in the last quarter, jobs that have not "
 		  "started are cancelled; after a failure a fifth; 10",
@@ -211,22 +211,22 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  "end and for another client; 500",
 		  OPTION_NUMBER(&opt->linger_ms, 1, 60000) },
 		{ "handler", 0, "H", "async; for comparison: sync: the loop waits for the device; "
-		  "thread: one thread per request waits", OPTION_CHOICE(&opt->handler, "async|sync|thread") },
+		  "thread: one per request", OPTION_CHOICE(&opt->handler, "async|sync|thread") },
 		{ "exit-on-failure", 0, NULL, "when the GPU has failed, answer the open requests, "
 		  "in a fifth of --grace, and exit with 75, for a parent that starts another process; "
 		  "without this option the server continues, and answers 503",
 		  OPTION_FLAG(&opt->exit_on_failure) },
 		{ "processes", 0, "N", "be such a parent: keep the address, start N processes that "
-		  "serve it, and replace one that exits with 75, dies, or hangs; SIGHUP replaces all "
-		  "of them, with the current program and @FILE",
+		  "serve it, and replace one that exits with 75, dies, or hangs; SIGHUP replaces "
+		  "all of them, with the current program and @FILE",
 		  OPTION_NUMBER(&opt->processes, 1, PROCESSES_MAX) },
 		{ "gpus", 0, "LIST", "be such a parent, with a process for each GPU: all, or 0,1",
 		  OPTION_PARSED(&opt->gpus, parse_gpus) },
-		{ "stuck", 0, "S", "with --processes or --gpus: replace a process after this time if a "
-		  "worker does not finish a request, or a loop does not "
+		{ "stuck", 0, "S", "with --processes or --gpus: replace a process after this time "
+		  "if a worker does not finish a request, or a loop does not "
 		  "answer; 30; 0: never",
 		  OPTION_NUMBER(&opt->stuck_s, 0, 3600) },
-		{ "allow-crash", 0, NULL, "for tests: POST /crash makes the GPU fail, POST /hang hangs",
+		{ "allow-crash", 0, NULL, "for tests: POST /crash fails the GPU, POST /hang hangs",
 		  OPTION_FLAG(&opt->allow_crash) },
 		{ .name = NULL }
 	};

@@ -44,7 +44,7 @@ static void answer(const struct endpoint *endpoint, struct request *req, int cod
 		   const char *type)
 {
 	if (!request_count_answer(req)) {
-		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "the server's memory for requests is in use");
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "the memory for requests is in use");
 		return;
 	}
 	request_header(req, "X-Content-Type-Options", "nosniff");
@@ -312,7 +312,7 @@ void routes_handle(struct request *req)
 		answer_error(endpoint, req, HTTP_NOTFOUND, "there is no such path");
 	} else if (!(req->head.method & route->methods)) {
 		request_header(req, "Allow", route->allow);
-		answer_error(endpoint, req, HTTP_BADMETHOD, "this path does not support the method");
+		answer_error(endpoint, req, HTTP_BADMETHOD, "this path does not have the method");
 	} else if (!routes_take(endpoint, &req->head)) {
 		request_header(req, "Accept-Encoding", "identity");
 		answer_error(endpoint, req, 415, "the body must not have a Content-Encoding");

@@ -3,7 +3,7 @@
  * http_server: counts words and finds edges for HTTP clients, on the workers of a runnel pool.
  *
  *	main.c		starts the server, waits for a signal, ends it
- *	supervise.c	the parent process: keeps the sockets, and one process per place on the board
+ *	supervise.c	the parent: keeps the sockets, and one process per place on the board
  *	board.c		shared memory of the processes; posted.c: a text in it
  *	options.c	the command line
  *	listener.c	sockets that accept connections
@@ -197,7 +197,7 @@ int listener_open(struct sockaddr *addr, socklen_t addr_len, int *fds, unsigned 
 bool listener_take(int *fds, unsigned nr);
 
 void listener_deafen(int fd);		/* rejects new connections; begun ones are still accepted */
-void listener_hear(int fd);		/* undoes listener_deafen(), for the socket's next process */
+void listener_hear(int fd);		/* undoes listener_deafen(), for the next process */
 bool listener_pending(int fd);		/* returns true if a connection waits to be accepted */
 
 /* ---- bound.c ------------------------------------------------------------- */
@@ -408,7 +408,7 @@ struct task {
 	int (*issue)(struct slot *slot);
 	/* Does CPU work after the device work.  Called like issue(); may be NULL. */
 	int (*finish)(struct slot *slot);
-	/* Writes the answer.  Called by the loop.  Returns its Content-Type; NULL: out of memory. */
+	/* Writes the answer.  Called by the loop.  Returns the Content-Type; NULL: no memory. */
 	const char *(*write)(struct slot *slot, struct evbuffer *out);
 };
 

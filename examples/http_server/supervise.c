@@ -416,7 +416,7 @@ static void kill_stuck(struct parent *p, struct child *c)
 
 		if (now_ns < beat_ns + most_ns)
 			continue;
-		program_warn("process %d: loop %u had no beat for %u s", (int)c->now.pid, i, stuck_s);
+		program_warn("process %d: loop %u has hung for %u s", (int)c->now.pid, i, stuck_s);
 		kill(c->now.pid, SIGKILL);
 		return;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* loader's kernels: a block for each record, whose threads stride over its words. */
+/* loader's kernels: one thread block per record; its threads stride over the record's words. */
 #include <runnel/cuda.h>
 
 #include "../common/clock.h"

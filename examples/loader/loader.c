@@ -3,11 +3,11 @@
  * loader: threads read shards ahead of a device that computes.
  *
  * DESIGN
- * Three passes go through each epoch.  The first pass only reads, the second one only computes, and
+ * Three passes run over all epochs.  The first pass only reads, the second one only computes, and
  * the third one does both.  The limit is the longer of the first two times.  A pass before these
  * warms up the page cache and all memory.  With --cold there is no warm-up, and each pass starts
- * with an empty page cache.  Without --rounds the computing is made as
- * long as the reading, since the limit is hardest to reach then.
+ * with an empty page cache.  Without --rounds the computing takes as long as the reading, because
+ * then the limit is hardest to reach.
  */
 #include "config.h"
 
@@ -23,42 +23,42 @@
 #include <runnel/device.h>
 
 #define ROUNDS_MAX (1 << 20)
-#define DRAWN 64u		/* batches in the picture */
+#define DRAWN 64u		/* batches in the picture at most */
 
 /* ---- options ------------------------------------------------------------- */
 
 static const char doc[] =
 	"Reads the shards in each DIR, in an order that is new in each epoch, ahead of a device that "
-	"computes.  Checks every record, and prints how near reading and computing together come to "
-	"the slower of the two.  --make writes shards.  The exit status is 130 after Ctrl-C.";
+	"computes.  Checks every record, and compares the time of reading and computing together "
+	"with the slower of the two.  --make writes shards.  The exit status is 130 after Ctrl-C.";
 
 static void parse_options(struct loader *l, struct program_operands *dirs, int argc, char **argv)
 {
 	const struct program_option table[] = {
-		{ "make", 0, "DIR", "writes shards there, and ends", OPTION_TEXT(&l->make) },
-		{ "shards", 0, "N", "of --make; 4", OPTION_NUMBER(&l->make_shards, 1, 9999) },
-		{ "records", 0, "N", "of a shard of --make; 128",
+		{ "make", 0, "DIR", "write shards to DIR, and exit", OPTION_TEXT(&l->make) },
+		{ "shards", 0, "N", "--make's shards; 4", OPTION_NUMBER(&l->make_shards, 1, 9999) },
+		{ "records", 0, "N", "records per shard for --make; 128",
 		  OPTION_NUMBER(&l->make_records, 1, 1 << 24) },
-		{ "record", 0, "KB", "size of a record of --make; 128",
+		{ "record", 0, "KB", "size of a record for --make; 128",
 		  OPTION_NUMBER(&l->make_kb, 1, 65536) },
-		{ "seed", 0, "N", "of --make's numbers, and of the order of the records; 1",
+		{ "seed", 0, "N", "seed of --make's data, and of the records' order; 1",
 		  OPTION_NUMBER(&l->seed, 0, UINT32_MAX) },
 		{ "epochs", 0, "N", "times that each record is read; 12",
 		  OPTION_NUMBER(&l->epochs, 1, 1 << 20) },
-		{ "batch", 0, "N", "records that are computed at once; 64",
+		{ "batch", 0, "N", "records per batch; 64",
 		  OPTION_NUMBER(&l->batch, 1, 65536) },
 		{ "ahead", 0, "N", "batches that are read ahead, 1 to 64; 16",
 		  OPTION_NUMBER(&l->ahead, 1, AHEAD_MAX) },
 		{ "readers", 0, "N", "threads that read, 1 to 64; 4",
 		  OPTION_NUMBER(&l->nr_readers, 1, READERS_MAX) },
-		{ "rounds", 0, "N", "of computing, instead of as many as last as long as reading",
+		{ "rounds", 0, "N", "rounds of computing; chosen to last as long as reading",
 		  OPTION_NUMBER(&l->rounds, 1, ROUNDS_MAX) },
-		{ "stall", 0, "SECONDS", "a reader that gets nothing for this long is an error; 10",
+		{ "stall", 0, "SECONDS", "fail if a reader gets no data for this time; 10",
 		  OPTION_NUMBER(&l->stall, 1, 3600) },
-		{ "cold", 0, NULL, "reads from the disk: each pass begins without the page cache",
+		{ "cold", 0, NULL, "read from the disk: each pass starts without the page cache",
 		  OPTION_FLAG(&l->cold) },
 		OPTION_DEVICE(&l->device),
-		{ "svg", 0, "FILE", "writes a timeline there, of readers, copies and computing",
+		{ "svg", 0, "FILE", "write a timeline of readers, copies and computing to FILE",
 		  OPTION_TEXT(&l->svg) },
 		{ .name = NULL }
 	};
@@ -90,7 +90,7 @@ static void run(const struct loader *l, struct pass *pass)
 	ring_run(l, pass);
 }
 
-/* Finds how many rounds make computing last as long as reading. */
+/* Finds the number of rounds that makes computing take as long as reading. */
 static void calibrate(struct loader *l, const struct pass *reading, struct pass *computing)
 {
 	l->rounds = 1;
@@ -101,7 +101,7 @@ static void calibrate(struct loader *l, const struct pass *reading, struct pass 
 		factor = reading->ms / computing->ms;
 		if (factor > 0.95 && factor < 1.05)
 			break;
-		/* In steps: while the kernel waits for memory, more rounds take no time. */
+		/* Grow in steps: while the kernel is memory-bound, more rounds cost no time. */
 		rounds = l->rounds * (factor < 8 ? factor : 8) + 0.5;
 		l->rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : (uint32_t)rounds;
 	}
@@ -114,7 +114,7 @@ enum { READ, COPY, COMPUTE, IDLE, NR_COLOURS };
 struct picture {
 	struct timeline_bar *bars;
 	size_t nr;
-	int64_t offset;			/* of the device's clock */
+	int64_t offset;			/* the device's clock minus the host's */
 };
 
 static void add(struct picture *p, unsigned row, unsigned colour, struct span span,
@@ -254,7 +254,7 @@ int main(int argc, char **argv)
 	program_device(l.device, &l.info);
 	attr.device = l.device;
 	attr.stream = RNL_STREAM_PRIVATE;
-	attr.nr_workers = 2;		/* one copies, one computes */
+	attr.nr_workers = 2;		/* one for copies, one for computing */
 	l.pool = program_pool(&attr);
 	load(&l);
 	rnl_pool_destroy(l.pool);

@@ -3,8 +3,8 @@
  * loader: threads read shards ahead of a device that computes.
  *
  *	loader.c	the options, the passes, the report, the picture
- *	ring.c		the readers, the batches under way, the jobs
- *	shards.c	the files: made, opened, read
+ *	ring.c		the readers, the batches in flight, the jobs
+ *	shards.c	the files: writing, opening, reading
  *	device.cu	the kernels; device.c: without nvcc
  */
 #ifndef LOADER_H
@@ -30,34 +30,34 @@ SHARED_BEGIN
 
 struct record {
 	uint32_t magic, shard, index;
-	uint32_t sum;			/* of the words: sum_words() */
+	uint32_t sum;			/* sum_words() of the words */
 	uint32_t words[];		/* to the end of the record */
 };
 
 struct shard {
 	char *file;
 	int fd;
-	uint32_t id, nr;		/* nr: records */
-	uint64_t first;			/* record of all shards */
+	uint32_t id, nr;		/* nr: its number of records */
+	uint64_t first;			/* number of its first record, over all shards */
 };
 
 struct shards {
 	struct shard *list;
 	unsigned nr;
-	uint32_t bytes;			/* of a record */
+	uint32_t bytes;			/* bytes of a record */
 	uint64_t nr_records;
 };
 
-/* Makes @nr shards of @records records in a directory.  Dies if it cannot. */
+/* Writes @nr shards of @records records to a directory.  Dies on an error. */
 void shards_make(const char *directory, unsigned nr, uint32_t records, uint32_t bytes,
 		 uint32_t seed);
 
-/* Opens all shards of the directories.  Dies if there is none, or one is not as it should be. */
+/* Opens all shards of the directories.  Dies if there are none, or one is invalid. */
 void shards_open(struct shards *s, char **directories, unsigned nr);
 void shards_close(struct shards *s);
 void shards_drop_cache(const struct shards *s);	/* the next reads come from the disk */
 
-/* Reads a record.  @wrong: receives what is wrong.  Return: 0 or a negative errno. */
+/* Reads a record.  @wrong: receives an error text.  Returns 0 or a negative errno. */
 int shards_read(const struct shards *s, uint64_t record, void *to, const char **wrong);
 
 /* Writes "FILE at OFFSET: @what" to @error. */
@@ -67,14 +67,14 @@ void shards_complain(const struct shards *s, uint64_t record, const char *what, 
 
 /*
  * The consumer's work: each word goes through @rounds steps of a linear generator, and is added
- * with an odd weight.  All is modulo 2^32 and linear.  So the sum after @rounds steps follows from
- * the sum before them: any amount of work is checked by one multiplication.
+ * with an odd weight.  All arithmetic is linear modulo 2^32, so the sum after @rounds steps follows
+ * from the sum before them: one multiplication checks any amount of work.
  */
 struct compute_args {
 	const uint8_t *records;
-	uint32_t *differences;		/* pinned: one for each record; 0: its sum is right */
+	uint32_t *differences;		/* pinned: one per record; 0: its sum is right */
 	uint32_t bytes, rounds;
-	uint32_t a, c;			/* the sum is a * sum of the record + c */
+	uint32_t a, c;			/* expected sum: a * sum of the record + c */
 };
 extern const struct rnl_kernel compute_kernel;
 void compute_on_host(struct rnl_dim grid, struct rnl_dim block, const void *args);
@@ -125,7 +125,7 @@ struct read {
 };
 
 struct loader {
-	const char *device, *make, *svg;	/* make, svg: NULL: not wanted */
+	const char *device, *make, *svg;	/* make, svg: NULL if not given */
 	unsigned epochs, batch, ahead, nr_readers, stall;
 	uint32_t rounds, seed;
 	int cold;
@@ -136,9 +136,9 @@ struct loader {
 	struct shards shards;
 	uint64_t nr_batches, batches_of_epoch;
 
-	/* Of the last pass. */
-	struct span *copies, *computes;	/* of each batch, by the device's clock; pinned */
-	struct read *reads;		/* of each record, by the host's clock; NULL: not wanted */
+	/* Times of the last pass. */
+	struct span *copies, *computes;	/* per batch, device's clock; pinned */
+	struct read *reads;		/* per record, host's clock; NULL: not needed */
 };
 
 enum { READING = 1, COMPUTING = 2 };
@@ -150,16 +150,16 @@ struct pass {
 	uint64_t begin;			/* by the host's clock */
 };
 
-/* Records of a batch, and which they are. */
+/* Returns the number of records in a batch. */
 unsigned batch_size(const struct loader *l, uint64_t batch);
 
 void ring_begin(struct loader *l);
 void ring_end(void);
 
-/* Reads, computes, or both.  Dies of an error of a reader or a job, and of Ctrl-C. */
+/* Runs a pass.  Dies on an error of a reader or a job, and on Ctrl-C. */
 void ring_run(const struct loader *l, struct pass *pass);
 
-/* The device's clock less the host's. */
+/* Returns the device's clock minus the host's. */
 int64_t ring_clock_offset(void);
 
 SHARED_END

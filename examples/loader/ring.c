@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The readers, the batches under way, and the jobs.
+ * The readers, the batches in flight, and the jobs.
  *
  * DESIGN
- * Batch n has slot n % (ahead + 1): a pinned buffer, memory of the device, three jobs.  The jobs
- * are submitted before the batch is read.  `read` takes a hold, and is finished from outside: by
- * the reader that puts the last record into the pinned buffer.  `copy` is right behind it on one
- * worker.  `compute` comes after the copy by a barrier, on the other worker, in the batches' order.
+ * Batch n has slot n % (ahead + 1): a pinned buffer, device memory, and three jobs.  The jobs are
+ * submitted before the batch is read.  The job `read` takes a hold, and is completed from outside:
+ * by the reader that puts the last record into the pinned buffer.  `copy` is the next job of its
+ * chain, on the same worker.  `compute` waits for the copy by a barrier, on the other worker, in
+ * batch order.
  *
- * The end of a copy gives the pinned buffer to batch n + ahead + 1: it opens the slot to the
- * readers, and submits read and copy again.  The end of the computing gives it the device's memory:
- * it submits the computing again, and drops what it kept of the next read's hold.  So readers wait
- * when all pinned buffers are full, copies when the device's memory is, and the device when nothing
- * is read; and no thread wakes up between two batches, but the workers.
+ * When a copy ends, the pinned buffer goes to batch n + ahead + 1: end_copy() opens the slot to the
+ * readers, and submits read and copy again.  When the computing ends, the device memory goes to
+ * that batch: end_compute() submits the computing again, and releases its part of the next read's
+ * hold.  So readers wait if all pinned buffers are full, copies wait if the device memory is full,
+ * and the device waits if nothing is read.  Between two batches only workers have to wake up.
  *
- * Readers take places by a ticket, and count a slot's missing records down: they meet no lock,
- * unless the slot is not open.  A read that fails fails its job, and so the copy and the computing
- * are cancelled.  The main thread looks ten times a second for errors and for readers that stall.
- * After an error, or Ctrl-C, the program ends at once: a reader that stalls never returns.
- *
- * Every pass submits these three jobs for each batch.  In a pass that only reads, the copy and the
- * computing return at once.  In a pass that only computes, a batch has no records to wait for, and
- * the copy returns at once.
+ * Readers take places with a ticket, and count a slot's missing records down: they need a lock only
+ * if the slot is not open.  A read that fails makes its job fail, which cancels the copy and the
+ * computing.  The main thread checks ten times a second for errors and for stalled readers.  After
+ * an error or Ctrl-C the program exits immediately, because a stalled reader may never return.
+ * Every pass submits the three jobs of each batch.  In a pass that only reads, the copy and the
+ * computing do nothing.  In one that only computes, batches have no records, and copies do nothing.
+ * does nothing.
  */
 #include "config.h"
 
@@ -49,20 +49,20 @@
 
 struct slot {
 	struct rnl_job read, copy, compute;
-	struct rnl_job_more in_order;	/* compute's */
-	struct rnl_barrier copied;	/* a callback ends its next round while one is under way */
-	struct rnl_hold hold;		/* of read */
-	atomic_uint missing;		/* arrivals: records, the hold, the device's memory */
-	atomic_int failed;		/* an errno of a read */
-	_Atomic uint64_t batch;		/* that the pinned buffer belongs to */
-	uint64_t computed;		/* batch that the device's memory belongs to */
+	struct rnl_job_more in_order;	/* of `compute` */
+	struct rnl_barrier copied;	/* a callback seals the next round during the current one */
+	struct rnl_hold hold;		/* of `read` */
+	atomic_uint missing;		/* arrivals: records, the hold, the device memory */
+	atomic_int failed;		/* a negative errno of a read */
+	_Atomic uint64_t batch;		/* the pinned buffer's batch */
+	uint64_t computed;		/* the device memory's batch */
 	uint8_t *pinned, *device;
 	uint32_t *differences;		/* pinned */
 };
 
 struct reader {
 	pthread_t thread;
-	_Atomic uint64_t since, record;	/* what it reads; since 0: nothing */
+	_Atomic uint64_t since, record;	/* the current read; since 0: none */
 };
 
 static struct {
@@ -71,10 +71,10 @@ static struct {
 	struct slot slots[AHEAD_MAX + 1];
 	struct reader readers[READERS_MAX];
 	struct rnl_order computing;
-	_Atomic uint64_t next, nr_done;	/* place in all epochs; batches */
-	uint32_t a, c;			/* a sum after all rounds: a * sum + c */
-	pthread_cond_t opened;		/* a slot */
-	pthread_mutex_t lock;		/* of that, and of the error */
+	_Atomic uint64_t next, nr_done;	/* next place, over all epochs; finished batches */
+	uint32_t a, c;			/* the sum after all rounds: a * sum + c */
+	pthread_cond_t opened;		/* signalled when a slot is opened */
+	pthread_mutex_t lock;		/* for `opened` and `error` */
 	char error[TEXT];
 } ring = { .opened = PTHREAD_COND_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -82,10 +82,10 @@ static volatile sig_atomic_t interrupted;
 
 /* ---- the order ----------------------------------------------------------- */
 
-/* A permutation of 0 to nr - 1: a Feistel network, again and again until the number is in range. */
+/* Permutes 0 to nr - 1: a Feistel network, repeated until the number is in range. */
 static uint64_t shuffled(uint64_t at, uint64_t nr, uint64_t seed)
 {
-	unsigned bits = 1;		/* of a half */
+	unsigned bits = 1;		/* per half */
 
 	while (nr > 1ull << 2 * bits)
 		bits++;
@@ -119,7 +119,7 @@ static struct slot *slot_of(uint64_t batch)
 	return &ring.slots[batch % (ring.l->ahead + 1)];
 }
 
-/* Notes the first error.  The main thread dies of it. */
+/* Records the first error, on which the main thread dies. */
 static void complain(uint64_t record, const char *what)
 {
 	pthread_mutex_lock(&ring.lock);
@@ -128,9 +128,9 @@ static void complain(uint64_t record, const char *what)
 	pthread_mutex_unlock(&ring.lock);
 }
 
-/* ---- a batch's way ------------------------------------------------------- */
+/* ---- a batch's jobs ------------------------------------------------------ */
 
-/* The last arrival ends the job `read`. */
+/* Counts an arrival.  The last one completes the job `read`. */
 static void arrive(struct slot *slot)
 {
 	if (atomic_fetch_sub(&slot->missing, 1) == 1)
@@ -150,7 +150,7 @@ static void take_pinned(struct slot *slot, uint64_t batch)
 	program_must(rnl_submit(ring.l->pool, &slot->read), "submitting a batch");
 }
 
-/* The arrival is the last step: the next copy has to find the computing submitted. */
+/* Arrives last: when the next copy starts, the computing must be submitted. */
 static void take_device(struct slot *slot, uint64_t batch)
 {
 	slot->computed = batch;
@@ -225,10 +225,10 @@ static void check(const struct slot *slot)
 	for (unsigned i = 0; i < batch_size(ring.l, slot->computed); i++)
 		if (slot->differences[i])
 			complain(number_of(ring.l, slot->computed, i),
-				 "the record's sum is not the one of its words");
+				 "the record's sum does not match its words");
 }
 
-/* A job of the batch failed.  If a read did, its reader has complained. */
+/* Records the failure of a batch's job.  For a read, the reader has recorded the error. */
 static void fail(const struct slot *slot)
 {
 	int ret = slot->compute.result;
@@ -320,7 +320,7 @@ static void interrupt(int number)
 	interrupted = 1;
 }
 
-/* Dies of an error, of a reader that stalls, of Ctrl-C. */
+/* Dies on an error, a stalled reader, or Ctrl-C. */
 static void look(unsigned nr_readers)
 {
 	const struct loader *l = ring.l;
@@ -355,7 +355,7 @@ static void prepare(const struct loader *l, struct pass *pass)
 	ring.next = ring.nr_done = 0;
 	ring.a = 1;
 	ring.c = 0;
-	for (uint32_t i = 0; i < l->rounds; i++) {	/* of the words, and of the weights' sum */
+	for (uint32_t i = 0; i < l->rounds; i++) {	/* for the words; c is for a weight of 1 */
 		ring.a *= COMPUTE_A;
 		ring.c = ring.c * COMPUTE_A + COMPUTE_C;
 	}

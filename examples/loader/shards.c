@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shards: files of records, made, opened, read.
+ * Shards: files of records; writing, opening and reading them.
  *
  * DESIGN
- * A shard is a header of a page, then records of one size.  A record says which it is, and has a
- * sum of its words.  The reader checks the first, and the device the second.  So a record that is
- * wrong, torn or in the wrong place is found, and named by its file and offset.
+ * A shard is a header of one page, and then records of one size.  A record contains its number and
+ * a sum of its words.  The reader checks the number, and the device checks the sum.  So a record
+ * that is damaged, torn or misplaced is found, and reported with its file and offset.
  */
 #include "config.h"
 
@@ -103,14 +103,14 @@ static void open_shard(struct shards *s, char *file)
 	if (shard->fd < 0 || fstat(shard->fd, &st))
 		program_die("%s: %s", file, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		program_die("%s: this is no regular file", file);
+		program_die("%s: this is not a regular file", file);
 	got = pread(shard->fd, &header, sizeof(header), 0);
 	if (got < 0)
 		program_die("%s: %s", file, strerror(errno));
 	if (got < (ssize_t)sizeof(header) || memcmp(header.magic, magic, sizeof(magic)) ||
 	    !header.nr || header.bytes <= sizeof(struct record) ||
 	    header.bytes % sizeof(struct record))
-		program_die("%s: this is no shard of loader --make", file);
+		program_die("%s: this is not a shard of loader --make", file);
 	if (s->bytes && s->bytes != header.bytes)
 		program_die("%s: its records have %u bytes, those of %s have %u", file, header.bytes,
 			    s->list->file, s->bytes);
@@ -136,7 +136,7 @@ void shards_open(struct shards *s, char **directories, unsigned nr)
 
 		if (nr_files <= 0)
 			program_die("%s: %s", directories[i],
-				    nr_files < 0 ? strerror(errno) : "no shards are in it");
+				    nr_files < 0 ? strerror(errno) : "it has no shards");
 		for (int j = 0; j < nr_files; j++) {
 			char *file;
 
@@ -201,12 +201,12 @@ int shards_read(const struct shards *s, uint64_t record, void *to, const char **
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0) {
-			*wrong = got ? strerror(errno) : "the file ends in this record, or before";
+			*wrong = got ? strerror(errno) : "the file ends in or before this record";
 			return got ? -errno : -ENODATA;
 		}
 		done += (size_t)got;
 	}
-	*wrong = "the record that should be here is not";
+	*wrong = "this is not the expected record";
 	return have->magic == RECORD_MAGIC && have->shard == shard->id &&
 	       have->index == record - shard->first ? 0 : -EBADMSG;
 }

@@ -3,9 +3,9 @@
  * The array that overlap works on: its memory, its input, and a check of its output.
  *
  * DESIGN
- * Words differ from each other before and after the kernel, so that the check finds a
- * word at a wrong place.  The check computes the output in another way than the kernel:
- * all rounds together are one multiplication and one addition.
+ * All words differ, before and after the kernel, so the check finds misplaced words.  The check
+ * computes the output in another way than the kernel: all rounds together are one multiplication
+ * and one addition.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ static uint32_t input(uint64_t i)
 	return (uint32_t)i * 2654435761u;
 }
 
-/* Words from @first to the next multiple of @step. */
+/* Returns the distance from @first to the next multiple of @step. */
 static uint64_t lead(uint64_t first, unsigned step)
 {
 	return (step - first % step) % step;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* overlap without nvcc: the host function of its kernel alone. */
+/* overlap without nvcc: only the host function of its kernel. */
 #include <runnel/kernel.h>
 
 #include "overlap.h"

@@ -3,10 +3,10 @@
  * overlap's kernel, and its work on the legacy default stream.
  *
  * DESIGN
- * The kernel's threads stride over the chunk, so a grid of any size works.  In a unit
- * that includes runnel/cuda.h, calls without a stream use per-thread default streams, so
- * the legacy stream is named.  There is one for all threads of the process, and it and
- * the per-thread streams wait for each other.
+ * The kernel's threads stride over the chunk, so a grid of any size works.  In a unit that includes
+ * runnel/cuda.h, calls without a stream use per-thread default streams, so this file names the
+ * legacy stream.  All threads of the process share it; it and the per-thread streams wait for each
+ * other.
  */
 #include <runnel/cuda.h>
 

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * overlap: the same work on one stream and on many, and how much of the copies and the
- * kernels overlaps in time.
+ * overlap: the same work on one stream and on many, and the overlap of copies and kernels in time.
  *
  * DESIGN
- * The work is an array in chunks: each chunk is copied in, goes through a kernel, and is
- * copied out.  The three stages are timed alone, each on one stream, and both copies at
- * once, since they share the bus.  The longest of the four times is the limit, as a GPU
- * does one of each at a time.  Then all of the work is done: on one stream; by several
- * threads on the legacy default stream, which CUDA code uses that names no stream; and by
+ * The work is an array in chunks: each chunk is copied in, processed by a kernel, and copied out.
+ * First the three stages are timed separately, each on one stream, and then both copies together,
+ * because they share the bus.  The longest of the four times is the limit, because a GPU executes
+ * one of each at a time.  Then the whole work is done in several ways: on one stream; by several
+ * threads on the legacy default stream, which CUDA code without streams uses; and with
  * rnl_map_start().
  *
- * At the start the kernel is made to last as long as the copy of a chunk, so that overlap
- * can gain the most.  Each turn runs all stages and ways, so that a disturbance of the
- * machine meets all of them.  The first turn warms up.
+ * At the start, the program makes the kernel take as long as the copy of a chunk: then overlap can
+ * gain the most.  Each turn runs all stages and ways, so a disturbance of the machine affects all
+ * of them.  The first turn warms up.
  */
 #include "config.h"
 
@@ -35,7 +34,7 @@
 #define ROUNDS_MAX (1 << 24)
 #define CHUNK_MAX (1 << 30)
 #define SPARSE 1024
-#define HOST_KERNEL 4	/* times a copy */
+#define HOST_KERNEL 4	/* a kernel takes this many times a copy */
 
 enum { DENSE_CALLBACKS, SPARSE_CALLBACKS, NO_CALLBACKS };
 
@@ -57,7 +56,7 @@ static const char doc[] =
 	"Copies chunks to the device, runs a kernel on each that lasts as long as such a copy (on the "
 	"host device four times as long), and copies them back: on one stream, on the legacy default "
 	"stream, and with rnl_map_start().  "
-	"Checks every word, and prints how near each way comes to the limit, which is the longest "
+	"Checks every word, and compares each way with the limit, which is the longest "
 	"of the three stages.";
 
 static void parse_options(struct overlap *o, int argc, char **argv)
@@ -73,24 +72,24 @@ static void parse_options(struct overlap *o, int argc, char **argv)
 		{ "stream", 0, "S", "the workers' streams: per-thread (the default), or private",
 		  OPTION_CHOICE(&o->stream, "per-thread|private") },
 		OPTION_DEVICES(&o->device),
-		{ "order", 0, "O", "rnl_map_start() in one order alone: chunk (by chunk), or copies (of "
-		  "two chunks first)", OPTION_CHOICE(&o->order, "chunk|copies") },
-		{ "pageable", 0, NULL, "arrays that are not page-locked",
+		{ "order", 0, "O", "only one order of rnl_map_start(): chunk (by chunk), or copies "
+		  "(of two chunks first)", OPTION_CHOICE(&o->order, "chunk|copies") },
+		{ "pageable", 0, NULL, "use arrays that are not page-locked",
 		  OPTION_FLAG(&o->pageable) },
-		{ "in-place", 0, NULL, "one array instead of two", OPTION_FLAG(&o->in_place) },
-		{ "halo", 0, "N", "rnl_map_start() gives each chunk N words of both neighbours, too",
+		{ "in-place", 0, NULL, "use one array instead of two", OPTION_FLAG(&o->in_place) },
+		{ "halo", 0, "N", "rnl_map_start() adds N words of both neighbours to each chunk",
 		  OPTION_NUMBER(&o->halo, 1, CHUNK_MAX / sizeof(uint32_t)) },
-		{ "callbacks", 0, "KIND", "rnl_map_start() has its input made, and its output checked, "
-		  "by callbacks, as if it came from files; with KIND sparse only one word in 1024, "
-		  "which takes no time; else dense",
+		{ "callbacks", 0, "KIND", "callbacks make rnl_map_start()'s input and check its "
+		  "output, as if it came from files; sparse: only one word in 1024, which takes "
+		  "almost no time; dense (the default): all words",
 		  OPTION_MAY_CHOOSE(&callbacks, "dense|sparse") },
-		{ "rounds", 0, "N", "of the kernel, instead of as many as last as long as a copy, on the host "
-		  "device as four",
+		{ "rounds", 0, "N", "rounds of the kernel; chosen to last as long as a copy, on "
+		  "the host device as four",
 		  OPTION_NUMBER(&o->rounds, 1, ROUNDS_MAX) },
-		{ "repeat", 0, "N", "timed runs, of which the median is printed; 5",
+		{ "repeat", 0, "N", "timed runs; the median is printed; 5",
 		  OPTION_NUMBER(&o->repeat, 1, OVERLAP_REPEAT_MAX) },
-		{ "trace", 0, "FILE", "writes a trace of one more run of rnl_map_start(), for runnel "
-		  "report and Perfetto, and prints how much overlap the trace shows",
+		{ "trace", 0, "FILE", "write a trace of one more run of rnl_map_start() to FILE, "
+		  "for runnel report and Perfetto, and print the overlap in the trace",
 		  OPTION_TEXT(&o->trace) },
 		{ .name = NULL }
 	};
@@ -107,7 +106,7 @@ static void parse_options(struct overlap *o, int argc, char **argv)
 	if (callbacks != NO_CALLBACKS)
 		o->callback_step = callbacks == SPARSE_CALLBACKS ? SPARSE : 1;
 	program_device(o->device, &o->info);
-	/* A few CPUs are done with as much as a GPU's bus carries after a minute. */
+	/* A GPU's default work would take a few CPUs a minute. */
 	if (!o->nr_chunks)
 		o->nr_chunks = o->info.cuda ? 96 : 256;
 	if (!o->chunk_bytes)
@@ -119,7 +118,7 @@ static void parse_options(struct overlap *o, int argc, char **argv)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Return: ms. */
+/* Returns milliseconds. */
 static double measure(const struct overlap *o, const struct overlap_way *way)
 {
 	const bool by_callbacks = way->run == overlap_map && o->callback_step;
@@ -128,7 +127,7 @@ static double measure(const struct overlap *o, const struct overlap_way *way)
 	uint64_t start, wrong;
 	double ms;
 
-	if (whole)	/* in place this is the input, else it makes the output wrong */
+	if (whole)	/* in place this is the input, otherwise it spoils the output */
 		overlap_words_make(o->out, 0, nr, 1);
 	start = program_now_ns();
 	program_must(way->run(o, way->how, NULL), way->name);
@@ -140,8 +139,8 @@ static double measure(const struct overlap *o, const struct overlap_way *way)
 }
 
 /*
- * Finds how many rounds make a kernel last as long as its chunk's copy in.  Threads of the host device
- * share the bandwidth of its memory, and only what they compute overlaps: there it lasts longer.
+ * Finds the number of rounds that makes a kernel take as long as its chunk's copy in.  On the host
+ * device it takes longer: its threads share the memory's bandwidth, so only computing overlaps.
  */
 static void calibrate(struct overlap *o)
 {
@@ -155,13 +154,13 @@ static void calibrate(struct overlap *o)
 
 		if (factor > 0.95 && factor < 1.05)
 			break;
-		/* In steps: while the kernel waits for memory, more rounds take no time. */
+		/* Grow in steps: while the kernel is memory-bound, more rounds cost no time. */
 		rounds = o->rounds * (factor < 4 ? factor : 4) + 0.5;
 		o->rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : (uint32_t)rounds;
 	}
 }
 
-/* Traces one more run: prints the times of the stages by rnl_map_start() and by the trace. */
+/* Traces one more run, and prints the times of its stages. */
 static void trace_stages(const struct overlap *o)
 {
 	const char *file = o->trace;
@@ -172,11 +171,11 @@ static void trace_stages(const struct overlap *o)
 
 	attr.timing = RNL_TRACE_EVERY;
 	ret = rnl_trace_start(o->pool, file, &attr);
-	if (ret == -EINVAL)	/* the attributes are in their range */
+	if (ret == -EINVAL)	/* all attributes are valid, so it is the file */
 		program_die("%s: a trace is written to a regular file", file);
 	program_must(ret, file);
 	program_must(way->run(o, way->how | RNL_MAP_TIMED, &own), way->name);
-	/* The barrier is reached before the worker has written its last job. */
+	/* The barrier completes before the worker has recorded its last job. */
 	program_must(rnl_pool_drain(o->pool, RNL_FOREVER), "waiting for the workers");
 	program_must(rnl_trace_stop(o->pool), file);
 	overlap_print_trace(o, way, &own);
@@ -194,7 +193,7 @@ static void measure_all(const struct overlap *o)
 	for (int i = 0; i < NR_WAYS; i++) {
 		ways[i].median = program_median(ways[i].ms, o->repeat);
 		ways[i].timed = (struct rnl_map_report)RNL_MAP_REPORT_INIT;
-		if (i >= BY_CHUNK && ways[i].run)	/* once more, with the times of the stages */
+		if (i >= BY_CHUNK && ways[i].run)	/* one more run, to time the stages */
 			program_must(ways[i].run(o, ways[i].how | RNL_MAP_TIMED, &ways[i].timed),
 				     ways[i].name);
 	}
@@ -217,7 +216,7 @@ int main(int argc, char **argv)
 	attr.nr_workers = o.workers;
 	attr.device = o.device;
 	attr.stream = o.stream;
-	if (!o.pageable)	/* both arrays, which are rounded up */
+	if (!o.pageable)	/* for both arrays, with rounding */
 		attr.pinned_max = o.nr_chunks * o.chunk_bytes * 5 / 2 + (64 << 20);
 	attr.scratch_keep = 4 * (o.chunk_bytes + 256);	/* in and out of two chunks */
 	o.pool = program_pool(&attr);

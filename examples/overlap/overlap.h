@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * overlap: the same work on one stream and on many, and how much of the copies and the
- * kernels overlaps in time.
+ * overlap: the same work on one stream and on many, and the overlap of copies and kernels in time.
  *
  *	overlap.c	options, and the measurement
  *	print.c		the tables
@@ -26,10 +25,10 @@
 
 SHARED_BEGIN
 
-enum overlap_order {		/* of the stages, in the jobs of rnl_map_start() */
+enum overlap_order {		/* order of the stages in rnl_map_start()'s jobs */
 	OVERLAP_CHUNK,		/* in, kernel, out: chunk by chunk */
 	OVERLAP_COPIES,		/* the copies of two chunks first */
-	OVERLAP_BOTH,		/* one after the other */
+	OVERLAP_BOTH,		/* first one, then the other */
 };
 
 /* A chunk's memory on the device; `in` equals `out` if the work is done in place. */
@@ -37,27 +36,27 @@ struct overlap_buffer {
 	uint32_t *in, *out;
 };
 
-/* An array of words, in chunks: each goes in, through the kernel, and out again. */
+/* An array of words in chunks: each is copied in, processed by the kernel, and copied out. */
 struct overlap {
 	/* Options. */
 	const char *device;
 	enum rnl_stream_kind stream;
 	enum overlap_order order;
-	unsigned workers;		/* and threads of the legacy stream */
+	unsigned workers;		/* also the number of threads on the legacy stream */
 	unsigned repeat;
 	uint64_t nr_chunks;
 	size_t chunk_bytes;
-	uint64_t halo;			/* words on both sides, which the kernel leaves alone */
-	uint32_t rounds;		/* of the kernel */
+	uint64_t halo;			/* words on both sides, which the kernel ignores */
+	uint32_t rounds;		/* rounds of the kernel */
 	bool pageable, in_place;
-	unsigned callback_step;		/* callbacks look at one word in each step; 0: none */
+	unsigned callback_step;		/* callbacks handle one word in each step; 0: none */
 	const char *trace;		/* a file; NULL: no trace */
 
 	struct rnl_device_info info;
 	struct rnl_pool *pool;
 	uint64_t chunk;			/* words */
 	uint32_t *in, *out;		/* one array if the work is done in place */
-	struct overlap_buffer buffers[PROGRAM_WORKERS_MAX]; /* of each thread */
+	struct overlap_buffer buffers[PROGRAM_WORKERS_MAX]; /* one per thread */
 	uint32_t *beside, *beside_buffer;	/* for copies out during copies in */
 };
 
@@ -69,8 +68,8 @@ struct overlap_args {
 	uint32_t unused;
 };
 
-#define OVERLAP_THREADS 256		/* of a block */
-#define OVERLAP_BLOCKS 4096		/* of a grid at most: more than a GPU runs at once */
+#define OVERLAP_THREADS 256		/* per block */
+#define OVERLAP_BLOCKS 4096		/* per grid at most: more than a GPU runs concurrently */
 
 static inline struct rnl_dim overlap_grid(uint64_t nr)
 {
@@ -82,7 +81,7 @@ static inline struct rnl_dim overlap_grid(uint64_t nr)
 	return grid;
 }
 
-/* The kernel's function of a word; different words stay different. */
+/* The kernel's function; it maps different words to different words. */
 #define OVERLAP_A 1664525u
 #define OVERLAP_C 1013904223u
 
@@ -95,13 +94,13 @@ SHARED uint32_t overlap_word(uint32_t x, uint32_t rounds)
 
 /* ---- array.c ------------------------------------------------------------- */
 
-/* Gets all memory and puts the input there.  Dies if there is too little. */
+/* Allocates all memory, and fills the input.  Dies if there is too little memory. */
 void overlap_array_get(struct overlap *o);
 void overlap_array_put(struct overlap *o);
 
 /*
- * Make words of the input, and count wrong words of the output.  Both look only at words
- * whose place in the array is a multiple of @step.
+ * Make words of the input, and count wrong words of the output.  Both handle only words whose
+ * index in the array is a multiple of @step.
  */
 void overlap_words_make(uint32_t *words, uint64_t first, uint64_t nr, unsigned step);
 uint64_t overlap_words_wrong(const struct overlap *o, const uint32_t *words, uint64_t first,
@@ -116,17 +115,17 @@ enum overlap_stage {
 	OVERLAP_ALL = OVERLAP_IN | OVERLAP_KERNEL | OVERLAP_OUT,
 };
 
-/* A way to do the work.  Return: 0 or a negative errno, when all of it is done. */
+/* Does all of the work, and waits for it.  Returns 0 or a negative errno. */
 typedef int overlap_way_fn(const struct overlap *o, unsigned how, struct rnl_map_report *report);
 
-overlap_way_fn overlap_one_stream;	/* of this thread; @how: the stages */
-overlap_way_fn overlap_both_copies;	/* in and out alone, at the same time, on two streams */
+overlap_way_fn overlap_one_stream;	/* on this thread's stream; @how: the stages */
+overlap_way_fn overlap_both_copies;	/* the copies in and out, concurrently, on two streams */
 overlap_way_fn overlap_legacy;		/* on CUDA's legacy default stream, by several threads */
 overlap_way_fn overlap_map;		/* by rnl_map_start(); @how: its flags */
 
 /* ---- print.c ------------------------------------------------------------- */
 
-/* The stages come first, then ways to do all of the work, and last those of rnl_map_start(). */
+/* First the stages, then ways to do all of the work, of which rnl_map_start()'s are last. */
 enum {
 	COPIES_IN, COPIES_OUT, COPIES_BOTH, KERNELS, SERIAL, LEGACY, BY_CHUNK, COPIES_FIRST,
 	NR_WAYS,
@@ -136,11 +135,11 @@ enum {
 
 struct overlap_way {
 	const char *name;
-	overlap_way_fn *run;		/* NULL: not possible on this device, or not wanted */
+	overlap_way_fn *run;		/* NULL: not available, or not selected */
 	unsigned how;
-	double ms[OVERLAP_REPEAT_MAX];	/* of each run */
+	double ms[OVERLAP_REPEAT_MAX];	/* per run */
 	double median;
-	struct rnl_map_report timed;	/* of one more run; timing slows it down */
+	struct rnl_map_report timed;	/* of one more run, which timing slows down */
 };
 
 void overlap_print_work(const struct overlap *o);
@@ -152,7 +151,7 @@ void overlap_print_trace(const struct overlap *o, const struct overlap_way *way,
 
 extern const struct rnl_kernel overlap_kernel;
 
-/* The kernel's function for the host device. */
+/* The kernel's host function. */
 static inline void overlap_on_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct overlap_args *a = (const struct overlap_args *)args;
@@ -164,8 +163,8 @@ static inline void overlap_on_host(struct rnl_dim grid, struct rnl_dim block, co
 }
 
 /*
- * Does a thread's share of the chunks on the legacy default stream, and waits until it is done.
- * Return: 0; -EIO after a message.  NULL: the program was built without nvcc.
+ * Does a thread's share of the chunks on the legacy default stream, and waits for it.
+ * Returns 0, or -EIO after a message.  NULL: the program was built without nvcc.
  */
 extern int (*const overlap_legacy_share)(const struct overlap *o, unsigned thread);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What overlap prints. */
+/* overlap's output. */
 #include "config.h"
 
 #include "common/program.h"
@@ -78,15 +78,15 @@ void overlap_print_all(const struct overlap *o, const struct overlap_way *ways)
 		if (ways[i].run)
 			print_report(ways[i].name, &ways[i].timed);
 	if (!o->info.cuda)
-		puts("\nThe host device's streams are threads: CPUs and caches decide what they gain or\n"
-		     "lose, and several threads may pass the limit, which is that of one.");
+		puts("\nThe host device's streams are threads: CPUs and caches decide their gain "
+		     "or\nloss, and several threads may exceed the limit, which is that of one thread.");
 }
 
 void overlap_print_trace(const struct overlap *o, const struct overlap_way *way,
 			 const struct rnl_map_report *own)
 {
 	printf("\n%s, traced to %s:\n    in %.2f ms, kernels %.2f ms, out %.2f ms: together %.1f %% of "
-	       "the time; `runnel report %s` says what was at once\n", way->name, o->trace,
+	       "the time; `runnel report %s` shows the overlap\n", way->name, o->trace,
 	       (double)own->in_ns / 1e6, (double)own->kernel_ns / 1e6, (double)own->out_ns / 1e6,
 	       100 * (double)(own->in_ns + own->kernel_ns + own->out_ns) / (double)own->wall_ns,
 	       o->trace);

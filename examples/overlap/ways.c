@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ways in which overlap does its work: on one stream, on the legacy default stream,
- * and by rnl_map_start().
+ * overlap's ways to do its work: on one stream, on the legacy default stream, and with
+ * rnl_map_start().
  *
  * DESIGN
- * Each way begins with the input in memory and returns when all of the output is there.
- * The first two issue, in their own threads, what rnl_map_start() issues chunk by chunk; each
- * thread has a buffer on the device, which it got before.
+ * Each way starts with the input in memory, and returns when the whole output is in memory.  The
+ * first two ways issue the operations of rnl_map_start(), chunk by chunk, in their own threads.
+ * Each thread uses a device buffer that was allocated in advance.
  */
 #include "config.h"
 
@@ -117,7 +117,7 @@ int overlap_legacy(const struct overlap *o, unsigned unused, struct rnl_map_repo
 
 /* ---- rnl_map_start() ----------------------------------------------------------- */
 
-/* A worker calls this for each chunk, behind its copy to the device. */
+/* Called by a worker for each chunk, after it has issued the chunk's copy to the device. */
 static int map_chunk(const struct rnl_chunk *chunk)
 {
 	const struct overlap *o = chunk->arg;
@@ -125,7 +125,7 @@ static int map_chunk(const struct rnl_chunk *chunk)
 	return launch(chunk->in, chunk->out, chunk->nr, o->rounds);
 }
 
-/* Instead of an array, as if the words came from a file and went to another one. */
+/* The callbacks simulate a program that reads words from a file and writes them to another. */
 static int read_words(void *arg, void *buf, uint64_t first, uint64_t nr)
 {
 	const struct overlap *o = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pipeline without nvcc: the host functions of its kernels alone. */
+/* pipeline without nvcc: only the host functions of its kernels. */
 #include <runnel/kernel.h>
 
 #include "../common/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pipeline's kernels; steps.h has what they do. */
+/* pipeline's kernels; steps.h has the functions that they call. */
 #include <runnel/cuda.h>
 
 #include "../common/clock.h"

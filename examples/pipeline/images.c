@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Images from PNG files or generated, and the files for people.
+ * Images from PNG files or generated ones, and the output images.
  *
  * DESIGN
- * png_read.c reads, libpng's simplified interface writes.  An image's size is checked against the
- * limits before its pixels are read.  The generated images have calm places and busy ones, so that
- * relevance differs from patch to patch.  All images are in memory before the first run, each
- * with the result of the serial reference.
+ * png_read.c reads files, libpng's simplified interface writes them.  An image's size is checked
+ * before its pixels are read.  The generated images have smooth and detailed regions, so that
+ * relevance differs between patches.  All images are in memory before the first run, each with the
+ * result of the serial reference.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@
 
 #define PIXELS_MAX (64u << 20)
 #define NR_GENERATED 8u
-#define TOKENS_USUAL 144u		/* of a patch, on average */
+#define TOKENS_USUAL 144u		/* per patch, on average */
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -40,7 +40,7 @@ static void *must_alloc(size_t bytes)
 	return mem;
 }
 
-/* A new image without pixels. */
+/* Adds an image without pixels. */
 static struct image *add_image(struct pipeline *p, uint32_t width, uint32_t height)
 {
 	const uint32_t across = (width + PATCH - 1) / PATCH, down = (height + PATCH - 1) / PATCH;
@@ -59,7 +59,7 @@ static struct image *add_image(struct pipeline *p, uint32_t width, uint32_t heig
 	return image;
 }
 
-/* Computes the reference of an image that has its pixels. */
+/* Completes an image that has its pixels: computes its reference. */
 static void finish_image(struct pipeline *p, struct image *image)
 {
 	struct view *view = &image->view;
@@ -134,15 +134,15 @@ static void load_directory(struct pipeline *p, const char *directory)
 	const int nr = scandir(directory, &entries, is_png, alphasort);
 
 	if (nr <= 0)
-		program_die("%s: %s", directory, nr < 0 ? strerror(errno) : "no PNG files are in it");
+		program_die("%s: %s", directory, nr < 0 ? strerror(errno) : "it has no PNG files");
 	for (int i = 0; i < nr; i++) {
 		struct stat st;
 		char *file;
 
 		if (asprintf(&file, "%s/%s", directory, entries[i]->d_name) < 0)
 			program_die("out of memory");
-		if (!stat(file, &st) && !S_ISREG(st.st_mode))	/* a FIFO would wait for its writer */
-			program_die("%s: this is no regular file", file);
+		if (!stat(file, &st) && !S_ISREG(st.st_mode))	/* open() of a FIFO would wait */
+			program_die("%s: this is not a regular file", file);
 		load_file(p, file);
 		free(file);
 		free(entries[i]);
@@ -159,7 +159,7 @@ static uint32_t mix(uint32_t x)
 	return x ^ x >> 16;
 }
 
-/* Smooth noise, 0 to 255, with a random number at each corner of cells of @size pixels. */
+/* Returns smooth noise, 0 to 255: interpolates random values at the corners of @size cells. */
 static uint32_t noise(uint32_t x, uint32_t y, uint32_t size, uint32_t seed)
 {
 	const uint32_t column = x / size, row = y / size;
@@ -222,7 +222,7 @@ void images_load(struct pipeline *p, char **names, unsigned nr)
 		generate(p, sizes[i % 4][0] * p->scale, sizes[i % 4][1] * p->scale);
 }
 
-/* ---- the files for people ------------------------------------------------ */
+/* ---- the output images --------------------------------------------------- */
 
 static void write_png(const struct pipeline *p, const struct image *image, const char *what,
 		      const uint8_t *rgb)
@@ -250,7 +250,7 @@ static void write_png(const struct pipeline *p, const struct image *image, const
 	free(file);
 }
 
-/* From dark violet by red and orange to pale yellow. */
+/* Returns a colour between dark violet, red, orange and pale yellow. */
 static uint32_t heat(uint32_t score, unsigned c)
 {
 	static const uint8_t stops[][3] = {
@@ -274,7 +274,7 @@ void image_write(const struct pipeline *p, const struct image *image, const stru
 		for (uint32_t x = 0; x < view->width; x++, rgb += 3) {
 			const uint32_t i = y / PATCH * view->across + x / PATCH;
 			const struct patch *patch = &view->patches[i];
-			/* The last cell that begins at the pixel or before it. */
+			/* The last cell that starts at or before the pixel. */
 			const uint32_t column = ((x % PATCH + 1) * patch->columns - 1) / PATCH;
 			const uint32_t row = ((y % PATCH + 1) * patch->rows - 1) / PATCH;
 			const uint32_t cell = patch->first + row * patch->columns + column;

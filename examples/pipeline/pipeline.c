@@ -3,11 +3,11 @@
  * pipeline: images go through three stages on different workers: textures, relevance, tokens.
  *
  * DESIGN
- * The first run warms up, and writes the files for people.  Then all is measured by the device's
- * clock, in turns: a serial run, in which each stage is alone on the device, and the run that was
- * asked for.  The serial run gives the stages' times, and the longest of their sums is the limit:
- * the stage's worker does nothing else.  On the host device the stages share the CPUs, so the
- * limit is no less than all stages' time divided by the CPUs.
+ * The first run warms up, and writes the output images.  Then the program measures by the device's
+ * clock, and alternates between two kinds of runs: a serial run, in which each stage has the device
+ * to itself, and the requested run.  The serial run gives the times of the stages.  The limit is
+ * the longest stage's total time, as if its worker did nothing else.  On the host device the stages
+ * share the CPUs, so the limit is at least the time of all stages divided by the number of CPUs.
  */
 #include "config.h"
 
@@ -28,7 +28,7 @@
 #include <runnel/memory.h>
 
 #define REPEAT_MAX 99
-#define TIMES 3			/* as many images of a run as of the input */
+#define TIMES 3			/* default: images of a run per input image */
 
 const char *const stage_names[NR_STAGES] = { "textures", "relevance", "tokens" };
 
@@ -36,16 +36,16 @@ const char *const stage_names[NR_STAGES] = { "textures", "relevance", "tokens" }
 
 static const char doc[] =
 	"Takes images, each FILE a PNG or a directory of them, through three stages on different "
-	"workers: textures, relevance, tokens.  An image is in one stage while the next images are in "
-	"the stages before.  Without a FILE, images of several sizes are generated."
+	"workers: textures, relevance, tokens.  While an image is in one stage, the next images "
+	"are in earlier stages.  Without a FILE, images of several sizes are generated."
 	"\vTextures are 13 channels: red, green, blue; L*, a*, b* in tenths; Sobel's gradient of L* "
 	"across and down, its length, its eighth of the circle; the place across and down from the "
 	"centre, and the distance from it, in thousandths of half a side.  The relevance of a patch "
 	"of 64 x 64 pixels is the entropy of L*, or its salience (steep, of a rare colour, near the "
-	"centre), or the means of its channels weighted by --query, or the mean of these three.  By "
-	"it, each patch has a budget of 64 to 400 tokens under the image's total.  A token is the "
-	"mean colour of a cell of the patch.\n\n"
-	"Every result of every run is compared with the one of a serial reference on the CPU.";
+	"centre), or the means of its channels weighted by --query, or the mean of these three.  "
+	"It determines the patch's budget of 64 to 400 tokens within the image's total.  A token "
+	"is the mean colour of a cell of the patch.\n\n"
+	"Every result of every run is compared with a serial reference on the CPU.";
 
 static const char *parse_query(void *to, const char *arg)
 {
@@ -56,7 +56,7 @@ static const char *parse_query(void *to, const char *arg)
 		const long weight = strtol(arg, &end, 10);
 
 		if (end == arg || *end != (i == NR_CHANNELS - 1 ? '\0' : ',') || labs(weight) > 100)
-			return "give 13 numbers from -100 to 100, with commas between";
+			return "give 13 numbers from -100 to 100, separated by commas";
 		weights[i] = (int32_t)weight;
 		arg = end + 1;
 	}
@@ -67,31 +67,31 @@ static const char *parse_query(void *to, const char *arg)
 static void parse_options(struct pipeline *p, struct program_operands *files, int argc, char **argv)
 {
 	const struct program_option table[] = {
-		{ "serial", 0, NULL, "one stage after the other, one image at a time, on one worker",
+		{ "serial", 0, NULL, "one stage after another, one image at a time, on one worker",
 		  OPTION_FLAG(&p->serial) },
-		{ "stages", 0, "N", "at the same time, 1 to 3: as many workers; 3",
+		{ "stages", 0, "N", "concurrent stages, 1 to 3, and workers; 3",
 		  OPTION_NUMBER(&p->stages, 1, NR_STAGES) },
-		{ "images", 0, "N", "images of a run; the FILEs are used again; three times all",
+		{ "images", 0, "N", "images per run; the FILEs are reused; three times all",
 		  OPTION_NUMBER(&p->nr, 1, 1 << 20) },
-		{ "depth", 0, "N", "images under way, 1 to 64; 12", OPTION_NUMBER(&p->depth, 1, 64) },
-		{ "tokens", 0, "N", "of an image in total; 144 for each of its patches",
+		{ "depth", 0, "N", "images in flight, to 64; 12", OPTION_NUMBER(&p->depth, 1, 64) },
+		{ "tokens", 0, "N", "tokens per image; 144 for each of its patches",
 		  OPTION_NUMBER(&p->tokens, TOKENS_MIN, 1u << 30) },
-		{ "relevance", 0, "R", "that budgets follow: entropy, salience, query, or balanced",
+		{ "relevance", 0, "R", "determines budgets: entropy, salience, query, or balanced",
 		  OPTION_CHOICE(&p->tables.relevance, "entropy|salience|query|balanced") },
 		{ "query", 0, "W,...", "13 weights of the channels; 0,0,0,0,4,4,0,0,1,0,0,0,-1: warm "
 		  "colours and edges near the centre", OPTION_PARSED(p->tables.query, parse_query) },
 		{ "stream", 0, "S", "the workers' streams: per-thread, or private (the default)",
 		  OPTION_CHOICE(&p->stream, "per-thread|private") },
 		OPTION_DEVICE(&p->device),
-		{ "seed", 0, "N", "of the generated images; 1",
+		{ "seed", 0, "N", "seed of the generated images; 1",
 		  OPTION_NUMBER(&p->seed, 0, UINT32_MAX) },
-		{ "scale", 0, "N", "of their sizes, 1 to 8: times 256 x 192 to 768 x 512 pixels; 2",
+		{ "scale", 0, "N", "factor, 1 to 8, of the sizes 256 x 192 to 768 x 512 pixels; 2",
 		  OPTION_NUMBER(&p->scale, 1, 8) },
-		{ "repeat", 0, "N", "timed runs, of which the median is shown; 3",
+		{ "repeat", 0, "N", "timed runs; the median is shown; 3",
 		  OPTION_NUMBER(&p->repeat, 1, REPEAT_MAX) },
-		{ "out", 0, "DIR", "writes for each image a map of its relevance and its patches, put "
-		  "back together of their tokens", OPTION_TEXT(&p->out) },
-		{ "svg", 0, "FILE", "writes a timeline of the stages there", OPTION_TEXT(&p->svg) },
+		{ "out", 0, "DIR", "for each image, write a map of its relevance, and its patches "
+		  "redrawn from their tokens", OPTION_TEXT(&p->out) },
+		{ "svg", 0, "FILE", "write the stages' timeline to FILE", OPTION_TEXT(&p->svg) },
 		{ .name = NULL }
 	};
 
@@ -139,9 +139,9 @@ static void fill_tables(struct tables *t)
 /* ---- runs ---------------------------------------------------------------- */
 
 struct run {
-	struct span (*spans)[NR_STAGES];	/* of each image, pinned */
+	struct span (*spans)[NR_STAGES];	/* per image; pinned */
 	uint64_t begin, end;
-	double ms, stages[NR_STAGES];	/* the sums of the stages' times */
+	double ms, stages[NR_STAGES];	/* total times of the stages */
 };
 
 static void run_once(struct pipeline *p, int serial, struct run *run, int write)
@@ -163,7 +163,7 @@ static void run_once(struct pipeline *p, int serial, struct run *run, int write)
 	run->ms = (double)(run->end - run->begin) / 1e6;
 }
 
-/* The run with the median time. */
+/* Returns the run with the median time. */
 static const struct run *median_of(const struct pipeline *p, const struct run *runs)
 {
 	double ms[REPEAT_MAX], median;
@@ -179,7 +179,7 @@ static const struct run *median_of(const struct pipeline *p, const struct run *r
 
 /* ---- the picture --------------------------------------------------------- */
 
-/* The image whose way through the stages is seen by its colour. */
+/* Returns the image with its own colour, which shows its way through the stages. */
 static unsigned followed(const struct pipeline *p)
 {
 	return p->nr / 2;
@@ -221,7 +221,7 @@ static void draw(const struct pipeline *p, const struct run *serial, const struc
 	for (unsigned i = 0; i < 2 * NR_STAGES; i++)
 		rows[i] = (struct timeline_row){ .name = stage_names[i % NR_STAGES] };
 	rows[0].heading = "serial";
-	rows[0].means = "one stage after the other, one image at a time";
+	rows[0].means = "one stage after another, one image at a time";
 	rows[0].figure = figures[0];
 	rows[NR_STAGES].heading = "pipeline";
 	rows[NR_STAGES].means = means;

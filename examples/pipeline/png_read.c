@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads PNGs of every form, for pipeline and http_server.
+ * Reads PNGs of every kind, for pipeline and http_server.
  *
  * DESIGN
- * libpng's simplified interface gives wrong pixels for interlaced files with 16 bits a sample
- * (1.6.39 and others), so this uses the ordinary one.  libpng expands palettes, short samples and
- * transparent colours, corrects gamma (a file without one is sRGB), and makes grey of colours, as
- * luminance in linear light.  The background is done here, in linear light, by a table: libpng
- * rounds opaque pixels, too, and cannot do it after making grey.
+ * libpng's simplified interface gives wrong pixels for interlaced files with 16 bits per sample
+ * (1.6.39 and others), so this file uses the ordinary interface.  libpng expands palettes, short
+ * samples and transparent colours, corrects gamma (a file without one is sRGB), and converts
+ * colours to grey, as luminance in linear light.  This file applies the background, in linear
+ * light, with a table: libpng rounds opaque pixels, too, and cannot do it after a conversion to
+ * grey.
  *
  * The passes of an interlaced file are read as they are stored, as small pictures, and each pixel
- * is put in its place.  So a reader needs memory for one row, besides libpng's own.
+ * is put in its place.  So a reader needs memory for one row, in addition to libpng's memory.
  *
- * libpng ends a function of it by longjmp() when the file is broken: below each setjmp() no local
- * variable changes.
+ * libpng reports a broken file by longjmp(), so no local variable changes after a setjmp().
  */
 #include "config.h"
 
@@ -60,7 +60,7 @@ static void fill_backgrounds(void)
 	}
 }
 
-/* ---- what libpng calls --------------------------------------------------- */
+/* ---- callbacks for libpng ------------------------------------------------ */
 
 static _Noreturn void png_read_failed(png_structp png, png_const_charp wrong)
 {
@@ -97,7 +97,7 @@ static void png_read_memory(png_structp png, png_bytep to, size_t bytes)
 	struct png_reader *reader = png_get_io_ptr(png);
 
 	if (bytes > reader->left)
-		png_error(png, "the file ends before its picture does");
+		png_error(png, "the file ends before its picture");
 	memcpy(to, reader->at, bytes);
 	reader->at += bytes;
 	reader->left -= bytes;
@@ -110,7 +110,7 @@ static int png_read_error(const struct png_reader *reader)
 	return reader->no_memory ? -ENOMEM : -EBADMSG;
 }
 
-/* Asks libpng for rows of the wanted pixels, which keep their alpha. */
+/* Sets libpng's transformations to the wanted pixels; they keep their alpha. */
 static void png_read_transform(struct png_reader *reader)
 {
 	const unsigned colors = png_get_color_type(reader->png, reader->info);
@@ -156,7 +156,7 @@ int png_read_begin(struct png_reader *reader, enum png_pixels pixels, FILE *from
 
 /* ---- the pixels ---------------------------------------------------------- */
 
-/* Puts the row's @nr pixels @step pixels apart. */
+/* Stores the row's @nr pixels, @step pixels apart. */
 static void png_read_place(const struct png_reader *reader, unsigned char *to, uint32_t nr,
 			   size_t step)
 {

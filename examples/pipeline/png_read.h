@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads PNGs of every form, for pipeline and http_server. */
+/* Reads PNGs of every kind, for pipeline and http_server. */
 #ifndef PIPELINE_PNG_READ_H
 #define PIPELINE_PNG_READ_H
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* The pixels that the caller wants, and the background of transparent ones. */
-enum png_pixels { PNG_GREY_ON_BLACK = 1, PNG_RGB_ON_WHITE = 3 };	/* bytes of a pixel */
+enum png_pixels { PNG_GREY_ON_BLACK = 1, PNG_RGB_ON_WHITE = 3 };	/* bytes per pixel */
 
 struct png_reader {
 	uint32_t width, height;		/* after png_read_begin() */
@@ -17,11 +17,11 @@ struct png_reader {
 
 	/* Private. */
 	enum png_pixels pixels;
-	const unsigned char *at;	/* in memory */
+	const unsigned char *at;	/* position in memory */
 	size_t left;
 	struct png_struct_def *png;
 	struct png_info_def *info;
-	unsigned char *row;		/* of a pass */
+	unsigned char *row;		/* a row of a pass */
 	bool has_alpha;			/* the pixels of `row` */
 	bool interlaced;
 	bool no_memory;
@@ -29,17 +29,17 @@ struct png_reader {
 
 /*
  * Reads a PNG's header.
- * @reader: all zero.  It is ended by png_read_free(), also after an error.
- * @from: the file; NULL: @file is the file's @bytes.
- * Return: 0; -EBADMSG this is no PNG, or a broken one; -ENOMEM.
+ * @reader: must be zero.  Call png_read_free() for it, also after an error.
+ * @from: the file; NULL: read the @bytes at @file.
+ * Returns 0; -EBADMSG if this is not a PNG, or it is broken; -ENOMEM.
  */
 int png_read_begin(struct png_reader *reader, enum png_pixels pixels, FILE *from,
 		   const unsigned char *file, size_t bytes);
 
 /*
  * Reads the pixels.
- * @to: space for width * height pixels, row after row.
- * Return: 0; -EBADMSG the file is broken; -ENOMEM.
+ * @to: has space for width * height pixels, row by row.
+ * Returns 0; -EBADMSG if the file is broken; -ENOMEM.
  */
 int png_read_pixels(struct png_reader *reader, unsigned char *to);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stages' jobs, and the ring of images that are under way.
+ * The stages' jobs, and the ring of images in flight.
  *
  * DESIGN
- * A stage is a job with the key of its worker, and comes after the stage before it by a barrier:
- * its stream waits on the device, no thread does.  So image n is in one stage while n - 1 and
- * n - 2 are in the next ones.  An image has a slot of the ring: its memory on the device, two
- * barriers, three jobs.  The last job is done only when the jobs before it are, so its end alone
- * tells that the image is.  This thread waits for that, submits the next image to a slot that it
- * has to spare, and only then checks the result: so the device does not wait for the check.
+ * A stage is a job with its worker's key, and waits for the previous stage by a barrier: its stream
+ * waits on the device, and no thread does.  So image n is in one stage while n - 1 and n - 2 are in
+ * later ones.  An image has a slot of the ring: device memory, two barriers, three jobs.  The last
+ * job is done only when the jobs before it are done, so its end is the end of the image.  The main
+ * thread waits for it, submits the next image to a spare slot, and only then checks the result, so
+ * the device does not wait for the check.
  *
- * A kernel before a stage's work and one behind it write the device's time to pinned memory.
+ * A kernel before a stage's work and one after it write the device's time to pinned memory.
  */
 #include "config.h"
 
@@ -34,15 +34,15 @@ struct slot {
 		struct span *span;
 	} stages[NR_STAGES];
 	struct rnl_barrier between[NR_STAGES - 1];
-	struct view view;		/* memory of the device */
+	struct view view;		/* device memory */
 	const struct image *image;
-	struct view out;		/* pinned: what the last stage copies back */
+	struct view out;		/* pinned: results that the last stage copies back */
 };
 
 static struct tables *tables;		/* on the device */
 static struct slot *slots;
 static struct rnl_pool *pool;
-static unsigned depth;			/* images under way; one slot more */
+static unsigned depth;			/* images in flight; there is one slot more */
 
 /* ---- the host's kernels -------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static int run_tokens(const struct slot *slot)
 	return ret ? ret : rnl_copy(out->tokens, view->tokens, view->total * sizeof(*out->tokens));
 }
 
-/* A job's function. */
+/* A job function. */
 static int run_stage(struct rnl_job *job)
 {
 	static int (*const run[NR_STAGES])(const struct slot *) = {
@@ -121,7 +121,7 @@ static int run_stage(struct rnl_job *job)
 
 /* ---- the ring ------------------------------------------------------------ */
 
-#define LOWER "memory for images under way (try a lower --depth)"
+#define LOWER "memory for images in flight (try a lower --depth)"
 
 static void get_device(void **memp, size_t bytes)
 {
@@ -218,13 +218,13 @@ static void wait_for(struct slot *slot, unsigned stage)
 	char what[128];
 
 	program_must(rnl_job_wait(&slot->stages[stage].job, RNL_FOREVER), "waiting for a stage");
-	for (unsigned i = 0; i <= stage; i++) {		/* those before are done as well */
+	for (unsigned i = 0; i <= stage; i++) {		/* earlier stages are done, too */
 		snprintf(what, sizeof(what), "%s: %s", slot->image->name, stage_names[i]);
 		program_must(slot->stages[i].job.result, what);
 	}
 }
 
-/* Dies unless the output is the serial reference's, and the budgets hold. */
+/* Dies unless the output equals the serial reference and obeys the budgets. */
 static void check(const struct slot *slot)
 {
 	const struct view *want = &slot->image->view, *have = &slot->out;

@@ -3,17 +3,17 @@
  * The steps of the stages, for every device.
  *
  * DESIGN
- * A step is one function.  On a GPU a block of threads calls it, elsewhere one thread.  The threads
- * share the work by strides, and add their sums in the block's memory.  All devices compute equal
- * bytes.  Sums of integers do not depend on the order of the additions.  The only floating-point
- * operation is the square root, which IEEE 754 rounds in one way.
+ * A step is one function.  On a GPU a block of threads calls it, on other devices one thread does.
+ * The threads divide the work by strides, and add their sums in the block's memory.  All devices
+ * compute identical bytes: integer sums do not depend on the order of the additions, and the only
+ * floating-point operation is the square root, which IEEE 754 rounds exactly.
  *
- *	textures   colours    RGB, L*a*b*, position        a block for each patch
- *	           edges      Sobel of its neighbours      a block for each patch
- *	relevance  sums       means, entropy               a block for each patch
- *	           relevances each to the image's others   one block
- *	tokens     budgets    under the total              one block
- *	           cells      means of a grid of cells     a block for each patch
+ *	textures   colours    RGB, L*a*b*, position        a block per patch
+ *	           edges      Sobel's gradient             a block per patch
+ *	relevance  sums       means, entropy               a block per patch
+ *	           relevances relative to other patches    one block
+ *	tokens     budgets    within the total             one block
+ *	           cells      means of a grid of cells     a block per patch
  */
 #ifndef PIPELINE_STEPS_H
 #define PIPELINE_STEPS_H
@@ -66,7 +66,7 @@ SHARED size_t plane_of(const struct view *view)
 	return (size_t)view->nr * PATCH_PIXELS;
 }
 
-/* A patch's pixel in a plane; @x and @y receive its place in the padded image. */
+/* Returns the index of a patch's pixel in a plane; @x, @y: its place in the padded image. */
 SHARED size_t pixel_of(const struct view *view, uint32_t patch, uint32_t i, uint32_t *x, uint32_t *y)
 {
 	*x = patch % view->across * PATCH + i % PATCH;
@@ -76,7 +76,7 @@ SHARED size_t pixel_of(const struct view *view, uint32_t patch, uint32_t i, uint
 
 SHARED int32_t root(const struct tables *t, const uint8_t *rgb, uint32_t r, uint32_t g, uint32_t b)
 {
-	/* The weights are of 2^14, the light of 2^16, the table's index of 2^12. */
+	/* 1 is 2^14 in weights, 2^16 in linear light, and 2^12 in the table's index. */
 	return t->root[(t->linear[rgb[0]] * r + t->linear[rgb[1]] * g + t->linear[rgb[2]] * b) >> 18];
 }
 
@@ -90,7 +90,7 @@ SHARED void colours(const struct view *view, const struct at *at)
 		const uint32_t from_x = x < view->width ? x : view->width - 1;
 		const uint32_t from_y = y < view->height ? y : view->height - 1;
 		const uint8_t *rgb = view->rgb + ((size_t)from_y * view->width + from_x) * 3;
-		/* sRGB's primaries to XYZ, by the white of D65. */
+		/* From sRGB's primaries to XYZ, with white point D65. */
 		const int32_t fx = root(view->tables, rgb, 7109, 6164, 3111);
 		const int32_t fy = root(view->tables, rgb, 3483, 11718, 1183);
 		const int32_t fz = root(view->tables, rgb, 291, 1793, 14300);
@@ -160,7 +160,7 @@ SHARED void sums(const struct view *view, const struct at *at)
 	for SHARE(c, NR_CHANNELS)
 		patch->means[c] = at->block->sums[c] / PATCH_PIXELS;
 	for SHARE(one, 1) {
-		uint32_t rest = 12 * 1024;	/* log2(PATCH_PIXELS), in bits of 1024 */
+		uint32_t rest = 12 * 1024;	/* log2(PATCH_PIXELS); a bit is 1024 */
 		uint32_t sum = 0;
 
 		for (int i = 0; i < BINS; i++)
@@ -170,7 +170,7 @@ SHARED void sums(const struct view *view, const struct at *at)
 	}
 }
 
-/* Makes the scores of one kind 0 to 1000: the least and the most of the image. */
+/* Scales the scores of one kind from the image's range to 0 to 1000. */
 SHARED void spread(const struct block *b, struct patch *patch, int kind)
 {
 	const int64_t above = (int64_t)patch->scores[kind] - b->least[kind];
@@ -231,7 +231,7 @@ SHARED void relevances(const struct view *view, const struct at *at)
 
 /* ---- tokens -------------------------------------------------------------- */
 
-/* The budget of a patch when the water stands at @level. */
+/* Returns the budget of a patch at a water level: water filling. */
 SHARED int32_t budget_at(const struct view *view, uint32_t patch, uint32_t level)
 {
 	const int32_t score = view->patches[patch].scores[view->tables->relevance];
@@ -241,12 +241,12 @@ SHARED int32_t budget_at(const struct view *view, uint32_t patch, uint32_t level
 	return (int32_t)(TOKENS_MIN + (more < most ? (uint32_t)more : most));
 }
 
-/* The highest level at which all budgets are under the total; one more bit of it at a time. */
+/* Finds the highest level at which the budgets fit into the total, bit by bit. */
 SHARED uint32_t level_of(const struct view *view, const struct at *at)
 {
 	uint32_t level = 0;
 
-	for (uint32_t bit = 1u << 24; bit; bit >>= 1) {	/* at 2^25 - 1 a score of 1 has the most */
+	for (uint32_t bit = 1u << 24; bit; bit >>= 1) {	/* at 2^25 - 1 a score of 1 gets the most */
 		for SHARE(one, 1)
 			at->block->total = 0;
 		meet();
@@ -287,7 +287,7 @@ SHARED void budgets(const struct view *view, const struct at *at)
 	}
 }
 
-/* The first pixel of a column of cells, or of a row. */
+/* Returns the first pixel of a column or row of cells. */
 SHARED uint32_t cell_edge(uint32_t i, uint32_t nr)
 {
 	return i * PATCH / nr;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bulk copies and the barriers in shared memory that tell of them: one function for each
- * instruction of Hopper (sm_90) that specialised's kernels use.
+ * Bulk copies and the barriers in shared memory that report their end: one function per instruction
+ * of Hopper (sm_90) that specialised's kernels use.
  *
  * DESIGN
- * An mbarrier counts arrivals and bytes of one phase; with none of either missing, the next phase
- * begins.  A thread waits for a phase by its parity.  A bulk copy moves a multiple of 16 bytes
- * between addresses that are multiples of 16, and subtracts the bytes from an mbarrier which is in
- * the shared memory that it writes to.  The instructions are written out, because the functions
- * for them in <cuda/ptx> came one by one: some are newer than CUDA 12.5.
+ * An mbarrier counts the missing arrivals and bytes of one phase; when both are zero, the next
+ * phase begins.  Threads wait for a phase by its parity.  A bulk copy moves a multiple of 16 bytes
+ * between addresses that are multiples of 16, and subtracts the bytes from an mbarrier in the
+ * shared memory that it writes to.  The instructions are written in assembly, because some of
+ * <cuda/ptx>'s functions for them are newer than CUDA 12.5.
  */
 #ifndef SPECIALISED_BULK_CUH
 #define SPECIALISED_BULK_CUH
@@ -24,7 +24,7 @@ BULK uint32_t shared_address(const void *p)
 	return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* The same place in the shared memory of another block of the cluster. */
+/* Returns the same address in the shared memory of another block of the cluster. */
 BULK uint32_t address_in_block(const void *p, uint32_t block)
 {
 	uint32_t there;
@@ -42,7 +42,7 @@ BULK uint32_t block_in_cluster(void)
 	return rank;
 }
 
-/* All threads of the cluster; what they wrote before is seen by all behind it. */
+/* Waits for all threads of the cluster; afterwards all of them see all earlier writes. */
 BULK void cluster_meet(void)
 {
 	asm volatile("barrier.cluster.arrive.release;\n\t"
@@ -55,7 +55,7 @@ BULK void mbarrier_init(uint64_t *bar, uint32_t arrivals)
 		     :: "r"(shared_address(bar)), "r"(arrivals) : "memory");
 }
 
-/* Behind mbarrier_init(), before threads meet: other blocks and bulk copies see it, too. */
+/* Call after mbarrier_init(), before threads meet: makes it visible to blocks and bulk copies. */
 BULK void mbarrier_init_fence(void)
 {
 	asm volatile("fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;"
@@ -69,9 +69,9 @@ BULK void mbarrier_arrive(uint64_t *bar)
 }
 
 /*
- * At @there, of address_in_block().  The caller has only read, and used what it read.  A release
- * for the whole cluster would also wait until its stores to the device's memory are seen, which no
- * other block looks at.
+ * Arrives at @there, an address of address_in_block().  The caller has only read, and used the data
+ * that it read.  A release for the whole cluster would also wait until the caller's device memory
+ * stores are visible, although no other block reads them.
  */
 BULK void mbarrier_arrive_in_block(uint32_t there)
 {
@@ -79,7 +79,7 @@ BULK void mbarrier_arrive_in_block(uint32_t there)
 		     :: "r"(there) : "memory");
 }
 
-/* Arrives, and has the phase wait for @bytes of bulk copies. */
+/* Arrives, and makes the phase wait for @bytes of bulk copies. */
 BULK void mbarrier_expect(uint64_t *bar, uint32_t bytes)
 {
 	asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
@@ -92,7 +92,7 @@ BULK void mbarrier_expect(uint64_t *bar, uint32_t bytes)
 		     "selp.u32 %0, 1, 0, p;\n\t}" \
 		     : "=r"(ended) : "r"(shared_address(bar)), "r"(parity) : "memory")
 
-/* Waits for the end of the phase of that parity.  Of a new mbarrier 1 has ended, and 0 has not. */
+/* Waits for the end of the phase with a parity.  For a new mbarrier, phase 1 has ended. */
 BULK void mbarrier_wait(uint64_t *bar, uint32_t parity)
 {
 	uint32_t ended;
@@ -102,7 +102,7 @@ BULK void mbarrier_wait(uint64_t *bar, uint32_t parity)
 	while (!ended);
 }
 
-/* The same, where another block of the cluster has written. */
+/* Like mbarrier_wait(), for data that another block of the cluster has written. */
 BULK void mbarrier_wait_cluster(uint64_t *bar, uint32_t parity)
 {
 	uint32_t ended;
@@ -112,7 +112,7 @@ BULK void mbarrier_wait_cluster(uint64_t *bar, uint32_t parity)
 	while (!ended);
 }
 
-/* From the device's memory to this block's. */
+/* Copies from device memory to this block's shared memory. */
 BULK void bulk_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *bar)
 {
 	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
@@ -121,7 +121,7 @@ BULK void bulk_copy_in(void *to, const void *from, uint32_t bytes, uint64_t *bar
 			"r"(shared_address(bar)) : "memory");
 }
 
-/* From this block's memory to another's; @to and @bar: from address_in_block(). */
+/* Copies to another block's shared memory; @to, @bar: addresses of address_in_block(). */
 BULK void bulk_copy_across(uint32_t to, const void *from, uint32_t bytes, uint32_t bar)
 {
 	asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"

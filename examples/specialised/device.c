@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* specialised without nvcc: the host function of its plain kernel alone. */
+/* specialised without nvcc: only the host function of its plain kernel. */
 #include <runnel/device.h>
 #include <runnel/kernel.h>
 

@@ -4,31 +4,31 @@
  * by bulk copies; and the latter in clusters of two blocks.
  *
  * DESIGN
- * Plain: a block of threads loads a tile and the window behind it, waits, computes and stores. It
- * overlaps only with other blocks: well if many fit on a multiprocessor, badly if few do.
+ * Plain: a block of threads loads a tile and the window after it, waits, computes and stores.  It
+ * overlaps only with other blocks: well if many fit on a multiprocessor, badly if few fit.
  *
- * Ring: a block stays for many tiles.  One thread of the producer warp copies tiles into a ring of
- * stages, as far ahead as the ring goes; eight consumer warps compute and store meanwhile.
+ * Ring: a block processes many tiles.  One thread of the producer warp copies tiles into a ring of
+ * stages, as far ahead as the ring allows; eight consumer warps compute and store meanwhile.
  *
  *	full[s]	 the producer arrives and expects the bytes; the copies deliver them
  *	empty[s] each consumer warp arrives when it has read the stage
  *
- * A stage is used once a round, so the parity of a round is that of its number.
+ * A stage is used once per round, so the parity of its phase is that of the round's number.
  *
- * Cluster: two blocks work on two neighbouring tiles, in stages of one number.  The window
- * behind the first block's tile is the start of the second block's tile.  So the second block copies
+ * Cluster: two blocks work on two neighbouring tiles, in stages with the same number.  The window
+ * after the first block's tile is the start of the second block's tile.  So the second block copies
  * that part into the first block's stage, and the first block need not load it.  The second block's
- * stage is free when both blocks have read it: its empty[s] counts the warps of both blocks.  At
- * that time the first block has read its window of the previous round, too.  So the next window may
- * be copied without another wait.
+ * stage is free when both blocks have read it: its empty[s] counts the warps of both blocks.  By
+ * then the first block has also read its window of the previous round, so the next window may be
+ * copied without another wait.
  *
  *	producer 2:  wait empty, expect, copy in --> full 2
  *	consumers 2: wait full 2, copy across --> full 1;  compute;  arrive at empty 2
  *	consumers 1: wait full 1 (tile and window);  compute;  arrive at empty 1 and at empty 2
  *
- * The consumers only read shared memory, so no fence between proxies is due there: a barrier
- * orders their reads before the copy that overwrites what they read.  Neither block of a pair ends
- * before the other, whose memory it reaches.
+ * The consumers only read shared memory, so they need no fence between proxies: a barrier orders
+ * their reads before the copy that overwrites the data.  Each block of a pair waits for the other
+ * at its end, because the other block accesses its memory.
  */
 #include <runnel/cuda.h>
 #include <runnel/device.h>
@@ -61,7 +61,7 @@ static __device__ __forceinline__ void note_begin(const struct specialised_args 
 		atomicMin((unsigned long long *)args.begin, now());
 }
 
-/* By each warp that computes. */
+/* Called by each warp that computes. */
 static __device__ __forceinline__ void note_end(const struct specialised_args &args)
 {
 	if (args.end && threadIdx.x % 32 == 0)
@@ -70,7 +70,7 @@ static __device__ __forceinline__ void note_end(const struct specialised_args &a
 
 /* ---- computing ----------------------------------------------------------- */
 
-/* Four fingerprints, of the four words at @at and those behind, by Horner's rule. */
+/* Returns the fingerprints of the four windows at the words of @at, by Horner's rule. */
 static __device__ __forceinline__ uint4 fingerprints(const uint4 *at, uint32_t window)
 {
 	const uint32_t b = SPECIALISED_BASE;
@@ -88,7 +88,7 @@ static __device__ __forceinline__ uint4 fingerprints(const uint4 *at, uint32_t w
 	return f;
 }
 
-/* A tile of shared memory, with the window behind it; the first THREADS threads do it. */
+/* Computes a tile in shared memory, with the window after it.  Called by THREADS threads. */
 static __device__ __forceinline__ void compute(const uint4 *tile, uint32_t *out, uint32_t window)
 {
 	uint4 *to = (uint4 *)out;
@@ -113,7 +113,7 @@ plain_kernel(const struct specialised_args args)
 			words[k] = in[k];
 		__syncthreads();
 		compute(words, args.out + first, args.window);
-		__syncthreads();	/* before the next tile takes its place */
+		__syncthreads();	/* before the next tile overwrites it */
 	}
 	note_end(args);
 }
@@ -181,7 +181,7 @@ static __device__ __forceinline__ void consume(struct ring *ring,
 	note_end(args);
 }
 
-/* The producer's warp is the last one, and one thread of it does all. */
+/* The last warp is the producer; one of its threads does all the work. */
 template <bool cluster>
 static __device__ __forceinline__ void run(const struct specialised_args &args)
 {
@@ -235,8 +235,8 @@ RNL_KERNEL(specialised_cluster, NULL, cluster_kernel, struct specialised_args);
 extern const bool specialised_has_cuda = true;
 
 /*
- * By what the kernel was compiled for, of the code that CUDA chose for this device: so a program
- * that has code for an older GPU alone uses the plain kernel on a new one as well.
+ * Asks for the version that the device's code was compiled for: a program that contains only code
+ * for older GPUs uses the plain kernel, even on a new GPU.
  */
 bool specialised_bulk(const struct rnl_device_info *info)
 {

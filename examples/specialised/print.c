@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What specialised prints and draws.
+ * specialised's output: the table and the picture.
  *
  * DESIGN
- * A panel of the picture is a kernel on one stream, or on those of all workers, with a row for
- * each worker and a bar for each job's kernel.  All panels are on one scale of time, so the length
- * of a panel is the cost of its way.
+ * A panel of the picture is a kernel on one stream, or on all workers' streams, with one row per
+ * worker and one bar per job's kernel.  All panels are on the same time scale, so the length of a
+ * panel is the cost of its way.
  */
 #include "config.h"
 
@@ -50,7 +50,7 @@ static void print_row(const struct specialised *s, const char *name, const char 
 	printf("%-24s %-12s %9.3f %8.1f", name, streams, ms, bytes / ms / 1e6);
 }
 
-/* Return: the fastest of some rows, or 0. */
+/* Prints some rows.  Returns the fastest time, or 0. */
 static double print_alone(const struct specialised *s, const struct specialised_way *ways,
 			  int first, int last)
 {
@@ -105,10 +105,10 @@ void specialised_print_all(const struct specialised *s, const struct specialised
 	print_nearest(ways, limit, limit == bus ? "bus" : limit == memory ? "memory" : "computing");
 	if (!s->info.cuda)
 		puts("The host device runs the plain kernel alone.  Its streams are threads: CPUs\n"
-		     "and caches decide what they gain or lose.");
+		     "and caches decide their gain or loss.");
 	else if (!ways[FIRST_WAY + 2].runs)
 		puts("This GPU, or the code for it in this program, has no bulk copies (sm_90):\n"
-		     "the plain kernel alone runs.");
+		     "only the plain kernel runs.");
 }
 
 /* ---- the picture --------------------------------------------------------- */

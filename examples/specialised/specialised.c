@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * specialised: one kernel, plain and warp-specialised, on one stream and on several workers'.
+ * specialised: one kernel, plain and warp-specialised, on one stream and on several.
  *
  * DESIGN
- * There are two places to overlap copying and computing: inside of a kernel, and between
- * kernels.  The kernel computes a fingerprint of the words in a window, for each word of an
- * array.  Each of three kernels does this on one stream and on all workers' streams: the plain
- * one; one with a producer warp that copies ahead, and consumer warps; and that one in clusters.
- * The plain one runs twice: with a block for each tile, and with as few blocks as the others have,
- * as if a block needed more registers or shared memory.
+ * Copying and computing can overlap in two places: inside a kernel, and between kernels.  The
+ * kernel computes, for each word of an array, a fingerprint of the words in a window.  Three
+ * kernels do this, on one stream and on all workers' streams: the plain one; one with a producer
+ * warp that copies ahead, and consumer warps; and that one in clusters.  The plain one runs twice:
+ * with one block per tile, and with as few blocks as the others have, as if a block needed more
+ * registers or shared memory.
  *
  * The limit is the time of the slowest part: reading and writing memory, or computing, or, with
- * --copies, the bus.  These kernels measure each part alone.  With the smallest window they compute
- * next to nothing, which gives the time for memory.  On a few tiles, which stay in the cache, they
- * give the time for computing.  The program first chooses the window for which both parts take
- * equally long: there overlap gains the most.
+ * --copies, the bus.  The same kernels measure each part separately.  With the smallest window they
+ * compute almost nothing, which gives the time for memory.  On a few tiles that stay in the cache,
+ * they give the time for computing.  The program first chooses the window for which both parts take
+ * equally long: then overlap gains the most.
  *
- * Each turn runs all parts and ways, so that a disturbance of the machine meets all of them.  The
- * first turn warms up.  The output is made wrong before each way and compared with the serial
- * reference behind it, word by word.
+ * Each turn runs all parts and ways, so a disturbance of the machine affects them all.  The first
+ * turn warms up.  The output is spoilt before each way, and compared with the serial reference
+ * after it, word by word.
  */
 #include "config.h"
 
@@ -37,7 +37,7 @@
 
 #define JOBS_MAX (1 << 20)
 #define WINDOW_MIN 4
-#define WINDOW_TRIED 64		/* to find how long computing takes */
+#define WINDOW_TRIED 64		/* first window, to measure computing */
 
 #define PLAIN .kernel = &specialised_plain
 #define RING .kernel = &specialised_ring, .bulk = true
@@ -65,7 +65,7 @@ static const char doc[] =
 	"Computes a fingerprint of the words in a window, for each word of files or of an array "
 	"made by a seed: by a plain kernel, by one with a producer warp and bulk copies, and by "
 	"that one in clusters of blocks; each on one stream, and on several workers' streams.  "
-	"Checks every word, and prints how near each comes to the limit.";
+	"Checks every word, and compares each with the limit.";
 
 static void check_options(struct specialised *s)
 {
@@ -73,7 +73,7 @@ static void check_options(struct specialised *s)
 		program_misuse("'%u' is not good for --window: give a multiple of 4", s->window);
 	program_device(s->device, &s->info);
 	if (s->info.cuda && !specialised_has_cuda)
-		program_die("this was built without nvcc, and has no kernel for '%s': use "
+		program_die("this program was built without nvcc, and has no kernel for '%s': use "
 			    "--device=host", s->device);
 	if (!s->bytes)
 		s->bytes = s->info.cuda ? 512 << 20 : 16 << 20;
@@ -88,19 +88,19 @@ static void parse_options(struct specialised *s, int argc, char **argv)
 	struct program_operands files = { 0 };
 	const uint64_t step = SPECIALISED_CLUSTER * SPECIALISED_TILE_BYTES;
 	const struct program_option table[] = {
-		{ "bytes", 0, "SIZE", "of the array, without files, a multiple of 4; 512M on a "
-		  "GPU, else 16M",
+		{ "bytes", 0, "SIZE", "bytes of the array, if no files are given, a multiple of 4; "
+		  "512M on a GPU, else 16M",
 		  OPTION_SIZE(&s->bytes, sizeof(uint32_t), SPECIALISED_BYTES_MAX) },
-		{ "seed", 0, "N", "what the array is made from; 1",
+		{ "seed", 0, "N", "seed of the array; 1",
 		  OPTION_NUMBER(&s->seed, 0, UINT64_MAX) },
 		{ "slice", 0, "SIZE", "bytes of a job, a multiple of 16K; 32M on a GPU, else 1M",
 		  OPTION_SIZE(&s->slice_bytes, step, 1 << 30) },
-		{ "passes", 0, "N", "how often a run does all of the work; 8 on a GPU, else 1",
+		{ "passes", 0, "N", "times that a run does all of the work; 8 on a GPU, else 1",
 		  OPTION_NUMBER(&s->passes, 1, 1000) },
-		{ "window", 0, "N", "words of a fingerprint, a multiple of 4 up to 256, instead of "
-		  "as many as take as long to compute as to copy",
+		{ "window", 0, "N", "words of a fingerprint, a multiple of 4 up to 256; chosen so "
+		  "that computing takes as long as copying",
 		  OPTION_NUMBER(&s->window, WINDOW_MIN, SPECIALISED_WINDOW_MAX) },
-		{ "blocks", 0, "N", "of a kernel with few on each multiprocessor; 3",
+		{ "blocks", 0, "N", "blocks per multiprocessor, for kernels with few blocks; 3",
 		  OPTION_NUMBER(&s->blocks, 1, 32) },
 		{ "copies", 0, NULL, "each job copies its slice from the host, and the result back",
 		  OPTION_FLAG(&s->copies) },
@@ -109,9 +109,9 @@ static void parse_options(struct specialised *s, int argc, char **argv)
 		{ "stream", 0, "S", "the workers' streams: per-thread (the default), or private",
 		  OPTION_CHOICE(&s->stream, "per-thread|private") },
 		OPTION_DEVICE(&s->device),
-		{ "repeat", 0, "N", "timed runs, of which the median is printed; 5",
+		{ "repeat", 0, "N", "timed runs; the median is printed; 5",
 		  OPTION_NUMBER(&s->repeat, 1, SPECIALISED_REPEAT_MAX) },
-		{ "svg", 0, "FILE", "writes a timeline of one more run of each kernel there",
+		{ "svg", 0, "FILE", "write a timeline of one more run of each kernel to FILE",
 		  OPTION_TEXT(&s->svg) },
 		{ .name = NULL }
 	};
@@ -204,7 +204,7 @@ static double fastest(struct specialised *s, int first, int last)
 	return best;
 }
 
-/* Finds the window whose computing takes as long as copying. */
+/* Finds the window for which computing takes as long as copying. */
 static void calibrate(struct specialised *s)
 {
 	double window;
@@ -217,7 +217,7 @@ static void calibrate(struct specialised *s)
 	s->window = (uint32_t)(window + 2) / 4 * 4;
 }
 
-/* Return: ms. */
+/* Returns milliseconds. */
 static double measure(struct specialised *s, struct specialised_way *way)
 {
 	const bool whole = way - ways >= FIRST_WAY;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The jobs of specialised's ways: a kernel for each slice of the array, on one stream or on those
- * of several workers.
+ * The jobs of specialised's ways: one kernel per slice of the array, on one stream or on several
+ * workers' streams.
  *
  * DESIGN
- * The array lies on the device, so the device's memory is the limit of the copying that a kernel
- * does.  With copies each job brings its slice from the host and takes the result back, in memory
- * of its own; then the bus is the limit.  A way does all of the work several times over.  A slice
- * always has the same worker, so its passes are in order on one stream, and no two write the same
- * words at once.
+ * The array is in device memory, so device memory limits a kernel's copying.  With copies each job
+ * copies its slice from the host and the result back, in its own memory; then the bus is the limit.
+ * A way does all of the work several times.  A slice always has the same worker, so its passes are
+ * in order on one stream, and no two jobs write the same words concurrently.
  */
 #include "config.h"
 
@@ -22,16 +21,16 @@
 #include <runnel/memory.h>
 #include <runnel/thread.h>
 
-#define CACHED_TILES 64		/* a power of two; of a slice, to compute without its memory */
+#define CACHED_TILES 64		/* a power of two; used to measure only computing */
 
 struct slice {
 	struct rnl_job job;
 	const struct specialised *s;
 	const struct specialised_way *way;
-	uint64_t first;			/* word */
+	uint64_t first;			/* index of its first word */
 	uint32_t nr_tiles;
 	uint32_t window;
-	uint64_t *begin, *end;		/* NULL: not noted */
+	uint64_t *begin, *end;		/* NULL: not recorded */
 	int worker;
 };
 
@@ -136,7 +135,7 @@ double specialised_run(struct specialised *s, struct specialised_way *way, bool 
 	return (double)(end - start) / 1e6;
 }
 
-/* ---- what stands around a run -------------------------------------------- */
+/* ---- preparing and checking a run ---------------------------------------- */
 
 static void wait_for_device(const char *what)
 {

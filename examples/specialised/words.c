@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The array that specialised works on: its input, its memory, and the serial reference.
+ * specialised's array: its input, its memory, and the serial reference.
  *
  * DESIGN
- * The input is what the files hold, one behind the other, or made from a seed.  Zeros behind it
- * make it whole tiles, an even number of them, and one window more, so no kernel has an edge.
- * The reference rolls from a fingerprint to the next one, as backup programs do: it takes the
- * word away that is left behind, and adds the one that comes.  Each kernel computes each
- * fingerprint on its own, so an error in one of the two does not hide in the other.
+ * The input is the concatenated files, or made from a seed.  It is padded with zeros to an even
+ * number of whole tiles and one more window, so no kernel has to handle an edge.  The reference
+ * rolls from one fingerprint to the next, like backup programs: it removes the word that leaves the
+ * window, and adds the word that enters it.  A kernel computes each fingerprint separately, so an
+ * error in one method does not hide in the other.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@
 
 #define FIRST_BYTES (1 << 20)
 
-/* Reads a file to the end of what s->source holds. */
+/* Appends a file to s->source. */
 static void read_file(struct specialised *s, const char *name, uint64_t *space)
 {
 	const int fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -60,7 +60,7 @@ void specialised_words_read(struct specialised *s)
 	for (unsigned i = 0; i < s->nr_files; i++)
 		read_file(s, s->files[i], &space);
 	if (!s->bytes)
-		program_die("%s: there is nothing in it", s->files[0]);
+		program_die("%s: the file is empty", s->files[0]);
 	if (s->bytes > SPECIALISED_BYTES_MAX)
 		program_die("%s: %" PRIu64 " bytes are too many", s->files[0], s->bytes);
 	s->nr_words = (s->bytes / sizeof(uint32_t) / step + 1) * step;
@@ -152,7 +152,7 @@ void specialised_words_want(struct specialised *s)
 
 /* ---- the kernel on the host device --------------------------------------- */
 
-#define AT_ONCE 64	/* sums that a compiler keeps in vector registers */
+#define AT_ONCE 64	/* sums that compilers keep in vector registers */
 
 void specialised_on_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stream_kinds without nvcc: the host function of its kernel alone. */
+/* stream_kinds without nvcc: only the host function of its kernel. */
 #include <runnel/kernel.h>
 
 #include "stream_kinds.h"

@@ -3,10 +3,10 @@
  * stream_kinds's kernel, and CUDA's streams.
  *
  * DESIGN
- * Time is the device's: globaltimer, in ns, the same for all multiprocessors.  A kernel is
- * one thread of the device, so there is space for any number of kernels.  In a unit that
- * includes runnel/cuda.h, calls without a stream use per-thread default streams, so the
- * legacy stream is named.
+ * All times are the device's: globaltimer, in ns, the same for all multiprocessors.  A kernel is a
+ * single thread, so the device has room for any number of kernels.  In a unit that includes
+ * runnel/cuda.h, calls without a stream use per-thread default streams, so this file names the
+ * legacy stream.
  */
 #include <runnel/cuda.h>
 
@@ -47,7 +47,7 @@ static int open_stream(struct kinds_streams *streams, enum kinds_stream kind, in
 	if (!ret && (kind == KINDS_BLOCKING || kind == KINDS_NON_BLOCKING))
 		ret = result(cudaStreamCreateWithFlags(&stream, flags),
 			     "cudaStreamCreateWithFlags");
-	if (!ret)	/* this makes the per-thread stream */
+	if (!ret)	/* creates the per-thread stream on its first use */
 		ret = result(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 	streams->handles[kind] = ret ? NULL : stream;
 	return ret;

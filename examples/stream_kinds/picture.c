@@ -3,8 +3,8 @@
  * The timeline of stream_kinds.
  *
  * DESIGN
- * One panel for each way, with a row for each thread, all on one scale of time, so that
- * the length of a panel is the cost of the way.  The times of each panel begin at 0.
+ * One panel for each way, with one row per thread, all on the same time scale, so the length of a
+ * panel is the cost of the way.  The times of each panel begin at 0.
  */
 #include "config.h"
 

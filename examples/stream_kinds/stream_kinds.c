@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream_kinds: the same kernels of several threads on each kind of CUDA's streams, and
- * what ran at the same time.
+ * stream_kinds: several threads launch the same kernels on each kind of CUDA's streams; shows which
+ * kernels ran concurrently.
  *
  * DESIGN
- * Each kernel notes its begin and end by the device's clock, so the times are independent of
- * the host.  A way is run several times, and the run with the median time is printed and
- * drawn.  The host device has no kinds of streams: there, a pool of one worker, and so of one
- * stream, and threads without any pool stand beside a pool with a worker for each job.
+ * Each kernel records its start and end with the device's clock, so the times do not depend on the
+ * host.  Each way is run several times, and the run with the median time is printed and drawn.  The
+ * host device has no kinds of streams: there the program compares a pool with one worker, and so
+ * one stream, threads without a pool, and a pool with one worker per job.
  */
 #include "config.h"
 
@@ -27,50 +27,50 @@
 
 static struct kinds_way on_cuda[] = {
 	{ .name = "legacy default stream", .stream = KINDS_LEGACY,
-	  .means = "one stream for the whole process: one kernel after the other" },
+	  .means = "one stream for the whole process: one kernel after another" },
 	{ .name = "per-thread default streams", .stream = KINDS_PER_THREAD,
-	  .means = "each thread has one of its own: its kernels are in order, others' beside them" },
+	  .means = "a stream per thread: in order within it, concurrent with other streams" },
 	{ .name = "explicit blocking streams", .stream = KINDS_BLOCKING,
-	  .means = "the same, as long as no thread uses the legacy stream" },
+	  .means = "like per-thread streams, as long as no thread uses the legacy stream" },
 	{ .name = "explicit non-blocking streams", .stream = KINDS_NON_BLOCKING,
-	  .means = "the same, whatever others do" },
+	  .means = "like per-thread streams, even if a thread uses the legacy stream" },
 	{ .name = "per-thread, one legacy call", .stream = KINDS_PER_THREAD,
 	  .one_legacy = true,
-	  .means = "the call waits for all before it, and all behind it wait: alone on the device" },
+	  .means = "the legacy call waits for all earlier work, and all later work waits for it" },
 	{ .name = "non-blocking, one legacy call", .stream = KINDS_NON_BLOCKING,
 	  .one_legacy = true,
-	  .means = "these streams are in no order with the legacy one: none waits" },
+	  .means = "these streams are not ordered with the legacy stream: no waits" },
 	{ .name = "runnel, a pool of workers", .pool = true,
-	  .means = "workers' per-thread streams, without one being named" },
+	  .means = "workers' per-thread streams; the code names no stream" },
 };
 
 static struct kinds_way on_host[] = {
 	{ .name = "one stream for all", .pool = true, .one_worker = true,
-	  .means = "one kernel after the other, as on CUDA's legacy default stream" },
+	  .means = "one kernel after another, like on CUDA's legacy default stream" },
 	{ .name = "plain threads, without a pool", .plain = true,
-	  .means = "each calls its kernels: the best that there can be" },
+	  .means = "each thread calls its kernels: the best possible time" },
 	{ .name = "runnel, a pool of workers", .pool = true,
-	  .means = "a worker's kernels are in order, others' beside them" },
+	  .means = "in order on a worker, concurrent with other workers" },
 };
 
 static const char doc[] =
 	"Several threads launch the same kernels on each kind of CUDA's streams: the legacy default "
-	"stream, per-thread default streams, explicit streams, blocking and not, and with one legacy "
-	"call among the others; and as jobs of runnel.  Prints how long each takes by the device's "
-	"clock, and what that means.";
+	"stream, per-thread default streams, explicit streams, blocking and non-blocking, and with "
+	"one legacy call in between; and as jobs of runnel.  Prints the time of each way by the "
+	"device's clock, and the meaning.";
 
 static void parse_options(struct kinds_options *opt, int argc, char **argv)
 {
 	const struct program_option table[] = {
-		{ "threads", 0, "N", "2 to 32; 8",
+		{ "threads", 0, "N", "threads, 2 to 32; 8",
 		  OPTION_NUMBER(&opt->threads, 2, KINDS_THREADS_MAX) },
-		{ "kernels", 0, "N", "of each thread, one after the other, 2 to 8; 3",
+		{ "kernels", 0, "N", "kernels of each thread, in order, 2 to 8; 3",
 		  OPTION_NUMBER(&opt->kernels, 2, KINDS_KERNELS_MAX) },
 		{ "ms", 0, "N", "duration of a kernel; 3", OPTION_NUMBER(&opt->ms, 1, 1000) },
-		{ "repeat", 0, "N", "runs, of which the median is shown; 5",
+		{ "repeat", 0, "N", "runs; the median is shown; 5",
 		  OPTION_NUMBER(&opt->repeat, 1, REPEAT_MAX) },
 		OPTION_DEVICE(&opt->device),
-		{ "svg", 0, "FILE", "writes the timeline there", OPTION_TEXT(&opt->svg) },
+		{ "svg", 0, "FILE", "write the timeline to FILE", OPTION_TEXT(&opt->svg) },
 		{ .name = NULL }
 	};
 
@@ -85,7 +85,7 @@ static void parse_options(struct kinds_options *opt, int argc, char **argv)
 	program_options(argc, argv, doc, table, NULL);
 	program_device(opt->device, &opt->info);
 	if (opt->info.cuda && !kinds_cuda)
-		program_die("this was built without nvcc, and has no kernel for '%s': use "
+		program_die("this program was built without nvcc, and has no kernel for '%s': use "
 			    "--device=host", opt->device);
 }
 
@@ -103,7 +103,7 @@ struct kinds_figures kinds_figures(const struct kinds_options *opt, const struct
 
 		f.begin = spans[i].begin < f.begin ? spans[i].begin : f.begin;
 		f.end = spans[i].end > f.end ? spans[i].end : f.end;
-		for (unsigned j = 0; j < nr; j++)	/* when i began */
+		for (unsigned j = 0; j < nr; j++)	/* at the start of i */
 			there += spans[j].begin <= spans[i].begin && spans[i].begin < spans[j].end;
 		f.at_once = there > f.at_once ? there : f.at_once;
 	}
@@ -124,7 +124,7 @@ static void find_median(const struct kinds_options *opt, struct kinds_way *way)
 			way->median = run;
 }
 
-/* Dies unless every kernel of every run lasted as long as it should. */
+/* Dies unless every kernel of every run took at least its time. */
 static void check(const struct kinds_options *opt, const struct kinds_way *way)
 {
 	const unsigned nr = opt->threads * opt->kernels;
@@ -157,7 +157,7 @@ static void print_setup(const struct kinds_options *opt)
 
 static void print_table(const struct kinds_options *opt, const struct kinds_way *ways, unsigned nr)
 {
-	printf("%-30s %9s %8s  %s\n", "", "ms", "at once", "what it means");
+	printf("%-30s %9s %8s  %s\n", "", "ms", "at once", "meaning");
 	for (unsigned i = 0; i < nr; i++) {
 		const struct kinds_figures f = kinds_figures(opt, &ways[i], ways[i].median);
 
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 	parse_options(&opt, argc, argv);
 	ways = opt.info.cuda ? on_cuda : on_host;
 	nr = opt.info.cuda ? COUNT(on_cuda) : COUNT(on_host);
-	attr.device = opt.device;	/* for memory alone */
+	attr.device = opt.device;	/* only for memory */
 	attr.nr_workers = 1;
 	pool = program_pool(&attr);
 	bytes = sizeof(struct kinds_span) * (opt.repeat + 1) * opt.threads * opt.kernels;

@@ -27,7 +27,7 @@ SHARED_BEGIN
 
 struct kinds_options {
 	const char *device;
-	struct rnl_device_info info;	/* of the device */
+	struct rnl_device_info info;	/* description of the device */
 	unsigned threads, kernels, repeat;
 	unsigned ms;			/* of each kernel */
 	const char *svg;		/* a file; NULL: none */
@@ -38,24 +38,24 @@ struct kinds_options {
 enum kinds_stream {
 	KINDS_LEGACY,			/* one for the whole process */
 	KINDS_PER_THREAD,
-	KINDS_BLOCKING,			/* made by the thread, as cudaStreamCreate() does */
+	KINDS_BLOCKING,			/* created by the thread, like by cudaStreamCreate() */
 	KINDS_NON_BLOCKING,
 	KINDS_NR_STREAMS,
 };
 
-/* A kernel's begin and end, by the device's clock, in ns. */
+/* A kernel's start and end, by the device's clock, in ns. */
 struct kinds_span {
 	uint64_t begin, end;
 };
 
 struct kinds_way {
 	const char *name, *means;
-	bool pool;			/* by jobs of a pool, as many as there are threads */
-	bool one_worker;		/* of the pool: one stream for all */
-	bool plain;			/* on the host: by threads that call the kernel themselves */
-	enum kinds_stream stream;	/* without a pool: of threads that call CUDA */
-	bool one_legacy;		/* the second kernel of the first thread is legacy */
-	struct kinds_span *spans;	/* of each run, thread and kernel; page-locked */
+	bool pool;			/* jobs of a pool, one per thread */
+	bool one_worker;		/* the pool has one worker, and so one stream */
+	bool plain;			/* on the host: threads call the kernel directly */
+	enum kinds_stream stream;	/* without a pool: stream of the threads that call CUDA */
+	bool one_legacy;		/* the first thread's second kernel is legacy */
+	struct kinds_span *spans;	/* per run, thread and kernel; page-locked */
 	unsigned median;		/* the run that is shown */
 };
 
@@ -65,26 +65,26 @@ static inline struct kinds_span *kinds_spans(const struct kinds_way *way,
 	return way->spans + (size_t)run * opt->threads * opt->kernels;
 }
 
-/* Runs each of the ways opt->repeat times, after run 0, which warms up. */
+/* Runs each way opt->repeat times, after run 0, which warms up. */
 void kinds_run(const struct kinds_options *opt, const struct kinds_way *ways, unsigned nr);
 
 /* ---- picture.c ----------------------------------------------------------- */
 
-/* Writes the timeline.  Return: 0 or a negative errno. */
+/* Writes the timeline.  Returns 0 or a negative errno. */
 int kinds_picture(const struct kinds_options *opt, const struct kinds_way *ways, unsigned nr);
 
-/* What the table and the picture show of a run. */
+/* A run's results for the table and the picture. */
 struct kinds_figures {
 	uint64_t begin, end;
 	double ms;
-	unsigned at_once;		/* the most kernels that ran at the same time */
+	unsigned at_once;		/* the most kernels that ran concurrently */
 };
 struct kinds_figures kinds_figures(const struct kinds_options *opt, const struct kinds_way *way,
 				   unsigned run);
 
 /* ---- the kernel ---------------------------------------------------------- */
 
-/* The kernel takes `ns`, and notes its begin and end. */
+/* The kernel runs for `ns`, and records its start and end. */
 struct kinds_args {
 	struct kinds_span *span;
 	uint64_t ns;
@@ -92,7 +92,7 @@ struct kinds_args {
 extern const struct rnl_kernel kinds_kernel;
 void kinds_on_host(struct rnl_dim grid, struct rnl_dim block, const void *args);
 
-/* The calling thread's streams of all kinds; the legacy one belongs to all threads. */
+/* The calling thread's streams, one per kind; all threads share the legacy stream. */
 struct kinds_streams {
 	void *handles[KINDS_NR_STREAMS];
 };

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ways of stream_kinds: threads that launch kernels on a kind of stream, or jobs of a
- * pool.
+ * stream_kinds's ways: threads that launch kernels on a kind of stream, or jobs of a pool.
  *
  * DESIGN
- * The same threads run all ways, and each makes its streams once, kind by kind.  So the
- * streams of a kind have hardware queues of their own, though all streams together may be
- * more than there are queues.  A thread launches a kernel without waiting for the one before,
- * but the threads launch in step.  So in each run the same kernels come before the legacy
- * call, and the same behind it.  After an error the threads still meet, and launch nothing.
+ * The same threads run all ways, and each creates its streams once, kind by kind.  So the streams
+ * of one kind have separate hardware queues, even if there are fewer queues than streams in total.
+ * A thread launches kernels without waiting for earlier ones, but the threads launch in lockstep.
+ * So in each run the same kernels are launched before the legacy call, and the same after it.
+ * After an error the threads still meet at the barrier, and launch nothing.
  */
 #include "config.h"
 
@@ -24,7 +23,7 @@
 
 #define NAP_NS 50000
 
-static uint64_t nr_done;		/* runs: counted by the first thread, then by the main one */
+static uint64_t nr_done;		/* runs; counted by the first, then by the main thread */
 
 struct crew {
 	const struct kinds_options *opt;
@@ -43,7 +42,7 @@ struct member {
 
 /* ---- the kernel's host function ------------------------------------------ */
 
-/* It naps, so that more kernels than CPUs can run at the same time. */
+/* Sleeps, so that more kernels than CPUs can run concurrently. */
 void kinds_on_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 {
 	const struct kinds_args *args = arg;
@@ -66,7 +65,7 @@ static struct kinds_args args_of(const struct kinds_options *opt, struct kinds_s
 
 /* ---- threads ------------------------------------------------------------- */
 
-/* Waits for the other threads.  Return: false if one of them had an error. */
+/* Waits for all threads.  Returns false if one of them had an error. */
 static bool meet(struct crew *crew)
 {
 	pthread_barrier_wait(&crew->meeting);
@@ -82,7 +81,7 @@ static void keep(struct crew *crew, int ret)
 		atomic_compare_exchange_strong(&crew->ret, &none, ret);
 }
 
-/* One kernel of each thread; the legacy call comes before the others of its round. */
+/* Launches one kernel per thread; the legacy call is the first of its round. */
 static void round_by_cuda(struct member *me, const struct kinds_way *way, struct kinds_span *spans,
 			  unsigned kernel)
 {
@@ -116,7 +115,7 @@ static void *be_member(void *arg)
 			keep(crew, kinds_cuda->open(&me->streams, kind, crew->opt->info.ordinal));
 	for (unsigned i = 0; i < crew->nr_ways; i++)
 		for (unsigned run = 0; run <= crew->opt->repeat && !crew->ways[i].pool; run++)
-			if (meet(crew)) {	/* the run before is over */
+			if (meet(crew)) {	/* the previous run is over */
 				run_by_cuda(me, &crew->ways[i],
 					    kinds_spans(&crew->ways[i], crew->opt, run));
 				if (!me->number)
@@ -214,7 +213,7 @@ static void run_by_pool(const struct kinds_options *opt, struct rnl_pool *pool,
 		program_must(rnl_job_init(&requests[i].job, run_request), "a job");
 		program_must(rnl_barrier_add(&done, &requests[i].job), "a job");
 	}
-	/* A key for each, as each thread has a stream of its own: else a worker may take two. */
+	/* Keys give each job its own worker and stream; a worker could take two jobs otherwise. */
 	for (unsigned i = 0; i < opt->threads; i++) {
 		program_must(rnl_job_set_key(&requests[i].job, RNL_KEY_WORKER(i)), "a job's key");
 		program_must(rnl_submit(pool, &requests[i].job), "submitting a job");

@@ -120,23 +120,23 @@ fails_on() {	# fails_on TEXT DIR ...
 	says "loader: $text"
 }
 spoil sum over x $((4096 * 5 + 2000))
-fails_on "$spoilt/0001.shard at offset 20480: the record's sum is not the one of its words" "$spoilt"
+fails_on "$spoilt/0001.shard at offset 20480: the record's sum does not match its words" "$spoilt"
 spoil place over x $((4096 * 3 + 8))
-fails_on "$spoilt/0001.shard at offset 12288: the record that should be here is not" "$spoilt"
+fails_on "$spoilt/0001.shard at offset 12288: this is not the expected record" "$spoilt"
 spoil short truncate -s $((4096 * 10 + 100))
-fails_on "$spoilt/0001.shard at offset 40960: the file ends in this record, or before" "$spoilt"
+fails_on "$spoilt/0001.shard at offset 40960: the file ends in or before this record" "$spoilt"
 spoil magic over x 0
-fails_on "$spoilt/0001.shard: this is no shard of loader --make" "$spoilt"
+fails_on "$spoilt/0001.shard: this is not a shard of loader --make" "$spoilt"
 spoil empty truncate -s 0
-fails_on "$spoilt/0001.shard: this is no shard of loader --make" "$spoilt"
+fails_on "$spoilt/0001.shard: this is not a shard of loader --make" "$spoilt"
 gives 0 --make="$dir/large" --shards=1 --records=2 --record=8
 fails_on "$dir/large/0000.shard: its records have 8192 bytes, those of $shards/0000.shard have 4096" "$shards" "$dir/large"
 mkdir "$dir/none"
-fails_on "$dir/none: no shards are in it" "$dir/none"
+fails_on "$dir/none: it has no shards" "$dir/none"
 mkfifo "$dir/none/fifo.shard"
-fails_on "$dir/none/fifo.shard: this is no regular file" "$dir/none"
+fails_on "$dir/none/fifo.shard: this is not a regular file" "$dir/none"
 mkdir "$dir/folder" "$dir/folder/0.shard"
-fails_on "$dir/folder/0.shard: this is no regular file" "$dir/folder"
+fails_on "$dir/folder/0.shard: this is not a regular file" "$dir/folder"
 fails_on "$dir/nowhere: No such file or directory" "$dir/nowhere"
 ends 'names the file and the place of what is wrong'
 

@@ -95,7 +95,7 @@ ends 'refuses mistakes, by their name'
 	fails 1 "no GPU answers as 'cuda:999': use --device=host" --device=cuda:999
 	fails 1 "$dir/no: No such file or directory" --device="$device" $small "$dir/no"
 	fails 1 "$dir: Is a directory" --device="$device" $small "$dir"
-	fails 1 "$dir/none: there is nothing in it" --device="$device" $small "$dir/none"
+	fails 1 "$dir/none: the file is empty" --device="$device" $small "$dir/none"
 	gives 1 --device="$device" $small --bytes=4 --svg="$dir/none/kernels.svg"
 	says "$dir/none/kernels.svg: Not a directory"
 	fails_on_full_disk --device="$device" $small --bytes=4

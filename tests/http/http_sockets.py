@@ -143,12 +143,12 @@ def sockets_that_do_not_listen_are_refused():
             says = refused([good], number)
             assert "LISTEN_FDS is '%s': pass 1 to 2 sockets" % number in says, says
         says = refused([good], '2')         # there is no second one
-        assert 'descriptor 4 of LISTEN_FDS is not a listening TCP socket' in says, says
+        assert 'descriptor 4 of LISTEN_FDS is not a TCP listener' in says, says
         for bad in (socket.socket(), listening(kind=socket.SOCK_DGRAM),
                     socket.socketpair()[0], open('/dev/null')):
             with bad:
                 says = refused([good, bad])
-                assert 'descriptor 4 of LISTEN_FDS is not a listening TCP socket' in says, says
+                assert 'descriptor 4 of LISTEN_FDS is not a TCP listener' in says, says
 
 
 @check
