@@ -263,7 +263,7 @@ static void print(void)
 	const double scratch = ways[SCRATCH].median;
 
 	printf("device:    %s, %u workers\n", program_device_name(&bench.info), bench.workers);
-	printf("requests:  %" PRIu64 ", %zu to %zu bytes each (--seed=%" PRIu64 "), %d under way\n",
+	printf("requests:  %" PRIu64 ", %zu to %zu bytes each (--seed=%" PRIu64 "), %d in flight\n",
 	       bench.requests, bench.min, bench.max, bench.seed, SLOTS);
 	printf("times:     medians of %u runs, every reply checked\n\n", bench.repeat);
 	printf("%-30s %12s %12s %22s\n", "memory by", "us/request", "requests/s",
@@ -280,7 +280,7 @@ static void print(void)
 			       1e6 / us, us - scratch, 100 * (us - scratch) / us);
 	}
 	printf("\ndevice calls during rnl_scratch's runs: %" PRIu64 "%s\n", bench.device_calls,
-	       bench.device_calls ? ", and there should be none" : ", as it should be");
+	       bench.device_calls ? ", should be 0" : ", as it should be");
 }
 
 int main(int argc, char **argv)

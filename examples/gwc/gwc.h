@@ -114,7 +114,7 @@ static inline bool gwc_inputs_spent(const struct gwc_inputs *inputs)
 }
 
 /*
- * Returns the next parts: one part of a stream, or the parts of files that fill a chunk.
+ * Takes the next parts: one part of a stream, or the parts of files that fill a chunk.
  * Context: the inputs are not busy.
  * Returns the number of parts, up to @max; 0 if none are left.
  */

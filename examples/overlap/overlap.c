@@ -40,7 +40,7 @@ enum { DENSE_CALLBACKS, SPARSE_CALLBACKS, NO_CALLBACKS };
 
 static struct overlap_way ways[NR_WAYS] = {
 	[COPIES_IN] = { .name = "copies in", .run = overlap_one_stream, .how = OVERLAP_IN },
-	[COPIES_BOTH] = { .name = "copies in and out at once", .run = overlap_both_copies },
+	[COPIES_BOTH] = { .name = "copies in and out together", .run = overlap_both_copies },
 	[KERNELS] = { .name = "kernels", .run = overlap_one_stream, .how = OVERLAP_KERNEL },
 	[COPIES_OUT] = { .name = "copies out", .run = overlap_one_stream, .how = OVERLAP_OUT },
 	[SERIAL] = { .name = "serial, one stream", .run = overlap_one_stream, .how = OVERLAP_ALL },

@@ -79,7 +79,7 @@ void overlap_print_all(const struct overlap *o, const struct overlap_way *ways)
 			print_report(ways[i].name, &ways[i].timed);
 	if (!o->info.cuda)
 		puts("\nThe host device's streams are threads: CPUs and caches decide their gain "
-		     "or\nloss, and several threads may exceed the limit, which is that of one thread.");
+		     "or\nloss, and several threads may exceed the limit, which is for one thread.");
 }
 
 void overlap_print_trace(const struct overlap *o, const struct overlap_way *way,
