@@ -36,8 +36,8 @@ static const char doc[] =
 	"when all accepted requests are answered; SIGHUP to the parent of several processes "
 	"replaces them. SIGUSR1 and SIGUSR2 are ignored.\n"
 	"\n"
-	"Exit status: 0 all accepted requests were answered; 1 some were not, the server could not "
-	"start, or writing standard output failed; 2 wrong arguments; 75 the GPU has failed.";
+	"Exit status: 0 all accepted requests were answered; 1 some were not, or the server could "
+	"not start or write standard output; 2 wrong arguments; 75 like 0, but the GPU has failed.";
 
 /* @arg: HOST:PORT; [HOST]:PORT for an IPv6 address, which contains colons. */
 static const char *parse_address(void *to, const char *arg)

@@ -78,8 +78,8 @@ void overlap_print_all(const struct overlap *o, const struct overlap_way *ways)
 		if (ways[i].run)
 			print_report(ways[i].name, &ways[i].timed);
 	if (!o->info.cuda)
-		puts("\nThe host device's streams are threads: CPUs and caches decide their gain "
-		     "or\nloss, and several threads may exceed the limit, which is for one thread.");
+		puts("\nThe host device's streams are threads: CPUs and caches decide what they\n"
+		     "gain or lose, and several threads may exceed the limit, which is for one.");
 }
 
 void overlap_print_trace(const struct overlap *o, const struct overlap_way *way,

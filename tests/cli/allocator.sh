@@ -20,7 +20,7 @@ row=" +$n +[0-9]+ +-?$n \( *-?$n %\)\$"
 # ---- the work ----------------------------------------------------------------
 allocates_nothing --requests=300 --workers=2 --max=64K
 prints '^device: .*, 2 workers$'
-prints '^requests: +300, 4096 to 65536 bytes each \(--seed=1\), 64 under way$'
+prints '^requests: +300, 4096 to 65536 bytes each \(--seed=1\), 64 in flight$'
 prints '^times: +medians of 2 runs, every reply checked$'
 if [ "$device" = host ]; then
 	prints "^malloc, free$row"
