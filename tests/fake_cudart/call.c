@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every call of the double does: the lock, the thread's last error, the device's
+ * The parts that all calls of the double share: the lock, the thread's last error, the device's
  * failure, forks, misuses.
  */
 #include <errno.h>
@@ -14,9 +14,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic bool forked;		/* after CUDA had started, which does not survive a fork */
+static _Atomic bool forked;		/* after CUDA had started: it does not survive a fork */
 static _Atomic int sticky;
-static bool fails;			/* the same; calls tell it when all moves have ended */
+static bool fails;			/* calls report it (sticky) after all moves have ended */
 static unsigned nr_moving;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static _Thread_local cudaError_t last;
@@ -109,7 +109,7 @@ cudaError_t cudaGetLastError(void)
 	cudaError_t code = last;
 
 	fake__init();
-	/* Seen: without a driver it says so, whatever was called. */
+	/* Seen: without a driver it returns this error, whatever call came before. */
 	if (fake__settings.absent)
 		return (cudaError_t)fake__settings.absent;
 	last = cudaSuccess;
@@ -186,7 +186,7 @@ static bool survives(enum fake_function function)
 	}
 }
 
-/* Calls of the runtime that make no context (documented), and all of the driver. */
+/* False for calls of the runtime that make no context (documented), and for all of the driver. */
 static bool needs_context(enum fake_function function)
 {
 	switch (function) {
@@ -222,7 +222,7 @@ cudaError_t fake__call(enum fake_function function)
 	bool lasting = false;
 	cudaError_t code;
 
-	/* Before the lock: in a child a thread of the parent may hold it. */
+	/* Before the lock is taken: a thread of the parent may have held it at the fork. */
 	if (forked)
 		return cudaErrorInitializationError;
 	fake__function = function;

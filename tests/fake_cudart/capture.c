@@ -3,14 +3,14 @@
  * Stream capture, and graphs.
  *
  * DESIGN
- *	A capture is a list of the operations that its streams were given, in that order. So
- *	a graph is one chain, where a GPU would have branches. A launch issues them to the
+ *	A capture is a list of its streams' operations, in the order of their issue. So a graph is
+ *	one chain where a GPU's graph would have branches. A launch issues the operations to the
  *	stream one after the other.
- *	A call that is refused during a capture breaks it: then everything that meets it is
- *	refused until its end, which gives no graph. While a blocking stream is captured,
- *	every thread is refused the legacy stream.  While any stream is captured, every thread is
- *	refused a wait for the device.  The capturing thread is refused other waits and
- *	page-locking, unless its mode is relaxed (measured).
+ *	A call that is refused during a capture breaks the capture: later calls that concern it are
+ *	refused until its end, which makes no graph. While a blocking stream is captured, every
+ *	thread is refused the legacy stream. While any stream is captured, every thread is refused a
+ *	wait for the device. The capturing thread is refused other waits and page-locking, unless
+ *	its mode is relaxed (measured).
  *	Graphs have no nodes that allocate or free.
  */
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct fake_capture {
 };
 
 struct graph {
-	const struct graph *from;	/* of an executable one; it may be gone */
+	const struct graph *from;	/* source of an executable graph; may be destroyed */
 	struct fake_op *ops;
 	size_t nr;
 };
@@ -47,9 +47,9 @@ enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode)
 	return before;
 }
 
-/* ---- what is refused --------------------------------------------------------- */
+/* ---- refused calls --------------------------------------------------------- */
 
-/* The driver's log has one listener. */
+/* The driver's log has one callback. */
 static void (*listener)(void *data, int level, char *message, size_t length);
 static void *listener_data;
 
@@ -79,7 +79,7 @@ void *fake__log_function(const char *name)
 	       !strcmp(name, "cuLogsUnregisterCallback") ? (void *)log_unregister : NULL;
 }
 
-/* A line in the documented format. */
+/* Logs a line in the documented format. */
 static void log_refused(void)
 {
 	char line[128];
@@ -150,7 +150,7 @@ cudaError_t fake__capture_wait_all(void)
 	return code;
 }
 
-/* ---- what is captured --------------------------------------------------------- */
+/* ---- captured operations --------------------------------------------------------- */
 
 static void free_ops(struct fake_op *ops, size_t nr)
 {
@@ -168,7 +168,7 @@ cudaError_t fake__capture_op(struct fake_capture *c, const struct fake_op *op)
 	if (op->kind == FAKE_OP_ALLOC)
 		return refuse(c, cudaErrorNotSupported);
 	if (op->kind == FAKE_OP_FREE)
-		/* The memory was allocated outside of the graph (documented). */
+		/* A graph cannot free memory that was allocated outside of it (documented). */
 		return cudaErrorInvalidValue;
 	if (c->nr == c->room) {
 		size_t room = c->room ? 2 * c->room : 16;
@@ -261,7 +261,7 @@ static cudaError_t make_graph(struct fake_capture *c, cudaGraph_t *handle)
 	return cudaSuccess;
 }
 
-/* @planned: its error, if it must fail. It ends nonetheless, as a broken capture. */
+/* @planned: the call's error if it must fail.  The capture ends nonetheless, like a broken one. */
 static cudaError_t end(cudaStream_t handle, cudaGraph_t *graph, cudaError_t planned)
 {
 	struct fake_capture *c, **at = &captures;
@@ -300,7 +300,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
 	cudaError_t planned = fake__call(FAKE_cudaStreamEndCapture);
 
-	/* In a child the lock may be held; on a failed device nothing goes on. */
+	/* In a child the lock may be held; on a failed device there is nothing to end. */
 	if (planned == cudaErrorInitializationError || fake__failed() != cudaSuccess)
 		return fake__said(planned);
 	SAID(end(stream, graph, planned));
@@ -312,7 +312,7 @@ static cudaError_t get_nodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t 
 {
 	struct graph *graph = fake__handle(handle, FAKE_GRAPH);
 
-	/* No nodes cannot be listed (measured). */
+	/* A list of length 0 is refused (measured). */
 	if (!graph || !nr || (nodes && !*nr))
 		return cudaErrorInvalidValue;
 	for (size_t i = 0; nodes && i < *nr; i++)
@@ -372,7 +372,7 @@ cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, struct cudaMemset
 	return cudaSuccess;
 }
 
-/* A copy with its own arguments; NULL: no memory. */
+/* Copies operations with their arguments.  Returns NULL if there is no memory. */
 static struct fake_op *copy_ops(const struct fake_op *from, size_t nr)
 {
 	struct fake_op *ops = calloc(nr ? nr : 1, sizeof(*ops));

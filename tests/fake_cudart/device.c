@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The devices, which are small; a thread's choice of one; their contexts; and kernels, which are
- * host functions that the test gives.
+ * The devices, which are small; a thread's current device; their contexts; and kernels, which are
+ * host functions of the test.
  *
  * DESIGN
  *	A device gets its context by cudaSetDevice() (since CUDA 12), by a retain, or by the first
- *	call of the runtime that needs one: in a thread without a current context, that is the
- *	context of the device that the thread has chosen, at first device 0.
+ *	call of the runtime that needs a context. Such a call in a thread without a current context
+ *	uses the context of the device that the thread has set, initially device 0.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +25,9 @@ enum { NESTED_MAX = 8, NO_CONTEXT = -1 };
 
 static _Thread_local int chosen;
 static _Thread_local int pushed[NESTED_MAX] = { NO_CONTEXT };	/* devices of contexts */
-static _Thread_local int nr_pushed;	/* the current one is the last one */
+static _Thread_local int nr_pushed;	/* the last one is current */
 static _Atomic bool has_context[FAKE_DEVICES_MAX];
-static char contexts[FAKE_DEVICES_MAX];	/* a CUcontext is an address of one */
+static char contexts[FAKE_DEVICES_MAX];	/* a CUcontext is the address of an element */
 
 int fake__device(void)
 {
@@ -91,7 +91,7 @@ static CUresult pop(CUcontext *context)
 
 	if (!nr_pushed)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	/* A planned error says nothing about the context, which is popped. */
+	/* The context is popped also if an error is planned. */
 	*context = (CUcontext)(void *)&contexts[pushed[nr_pushed--]];
 	return code;
 }

@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	An event is its last record: a point in a stream, and the time when it was reached.
- *	Recording again replaces it; a waiter for the earlier record has that record's point.
- *	So an event may be destroyed while a stream refers to it.
+ *	Recording again replaces it; a wait for the earlier record keeps that record's point. So an
+ *	event may be destroyed while a stream waits for it.
  */
 #include <stdlib.h>
 
@@ -14,14 +14,14 @@
 struct fake_record {
 	struct fake_point point;
 	uint64_t reached_at;
-	unsigned users;			/* users: the event, the operation */
+	unsigned users;			/* the event, the operation */
 };
 
 struct event {
-	struct fake_record *last;	/* NULL: never */
+	struct fake_record *last;	/* NULL: never recorded */
 	int device;
 	bool timed;
-	uint64_t captured;		/* the capture that it was recorded in; 0: none */
+	uint64_t captured;		/* capture that recorded the event; 0: none */
 };
 
 void fake__record_put(struct fake_record *record)

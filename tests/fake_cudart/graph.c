@@ -4,11 +4,11 @@
  * runtime's.
  *
  * DESIGN
- *	A node is an operation, and the nodes that it comes after.  A launch of a graph issues its
- *	nodes in an order that these allow, the last ones first.  So a graph that lacks an edge
- *	shows it, although a stream runs one after the other.
- *	An executable graph has its own copy of what is launched.  It is set by the nodes of the
- *	graph that it was made of, which has to be alive.
+ *	A node is an operation and a list of the nodes that it depends on. A launch of a graph
+ *	issues its nodes in an order that the dependencies allow, the last nodes first. So a missing
+ *	edge shows in the results, although a stream runs its operations one after the other.
+ *	An executable graph has its own copy of the operations. Setters name nodes of the graph that
+ *	it was made from, which must still exist.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,17 +31,17 @@ struct launch {
 struct node {
 	struct node **after;
 	size_t nr_after;
-	struct fake_op op;		/* of a copy or a fill */
-	struct launch launch;		/* its kernel is NULL: the node is not one */
+	struct fake_op op;		/* a copy or a fill */
+	struct launch launch;		/* kernel is NULL: not a kernel node */
 };
 
 struct kernel_graph {
-	struct kernel_graph *from;	/* of an executable one */
+	struct kernel_graph *from;	/* source of an executable graph */
 	size_t nr;
 	struct node *nodes[NODES_MAX];
 };
 
-/* A list of those that were asked for. */
+/* List of the kernels that fake__kernel_of() has returned. */
 struct known {
 	struct known *next;
 	struct fake_kernel kernel;
@@ -113,7 +113,7 @@ static CUresult read_launch(struct launch *launch, const CUDA_KERNEL_NODE_PARAMS
 	return CUDA_SUCCESS;
 }
 
-/* ---- the calls, under the lock --------------------------------------------- */
+/* ---- calls, with the lock held --------------------------------------------- */
 
 static CUresult enter(struct kernel_graph *graph, enum fake_kind kind)
 {
@@ -135,7 +135,7 @@ static CUresult create(CUgraph *handle, unsigned flags)
 	return code;
 }
 
-/* One of @params and @op is there. */
+/* One of @params and @op is not NULL. */
 static CUresult add(CUgraphNode *handle, CUgraph graph_handle, const CUgraphNode *after, size_t nr,
 		    const CUDA_KERNEL_NODE_PARAMS *params, const struct fake_op *op)
 {
@@ -172,7 +172,7 @@ static CUresult add(CUgraphNode *handle, CUgraph graph_handle, const CUgraphNode
 	return CUDA_SUCCESS;
 }
 
-/* Memory of a node must be there when it is made, and must not be pageable if it is filled. */
+/* The memory of a node must be allocated when the node is made.  A fill's must not be pageable. */
 static cudaError_t add_op(cudaGraphNode_t *handle, cudaGraph_t graph, const cudaGraphNode_t *after,
 			  size_t nr, const struct fake_op *op)
 {
@@ -189,7 +189,7 @@ static cudaError_t add_op(cudaGraphNode_t *handle, cudaGraph_t graph, const cuda
 	return code == cudaSuccess ? (cudaError_t)add(handle, graph, after, nr, NULL, op) : code;
 }
 
-/* A copy of a node; those that it comes after are those of the graph it is copied from. */
+/* Copies a node.  The copy's dependencies are nodes of the source's graph. */
 static struct node *copy_node(const struct node *from)
 {
 	struct node *node = calloc(1, sizeof(*node));
@@ -234,7 +234,7 @@ static CUresult instantiate(CUgraphExec *handle, CUgraph graph_handle, unsigned 
 	return enter(exec, FAKE_KERNEL_EXEC);
 }
 
-/* The executable graph's copy of a node; NULL, and a misuse. */
+/* Returns the executable graph's launch of a node, or NULL; an unknown handle is a misuse. */
 static struct launch *launch_of(CUgraphExec handle, CUgraphNode node)
 {
 	struct kernel_graph *exec = fake__handle(handle, FAKE_KERNEL_EXEC);
@@ -247,7 +247,7 @@ static struct launch *launch_of(CUgraphExec handle, CUgraphNode node)
 	return i < exec->nr && exec->nodes[i]->launch.kernel ? &exec->nodes[i]->launch : NULL;
 }
 
-/* Of a captured graph: the arguments alone may differ. */
+/* Sets a node of a captured graph: only its arguments may differ. */
 static CUresult set_captured(struct fake_op *op, const CUDA_KERNEL_NODE_PARAMS *params)
 {
 	const struct fake_kernel *kernel = (const struct fake_kernel *)(const void *)params->func;
@@ -368,9 +368,9 @@ static CUresult destroy(void *handle, enum fake_kind kind)
 	return CUDA_SUCCESS;
 }
 
-/* ---- the calls --------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
-/* A call of the driver: it does not change the runtime's last error. */
+/* Returns from a call of the driver, which does not change the runtime's last error. */
 #define DRIVER(name, expression) \
 	do { \
 		CUresult result_ = (CUresult)fake__call(FAKE_##name); \
@@ -475,7 +475,7 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
 	SAID(add_op(node, graph, after, nr, &op));
 }
 
-/* What the runtime does to a graph of this file, whose handles are the driver's, too. */
+/* The runtime's calls for graphs of this file.  The runtime and the driver share the handles. */
 cudaError_t fake__built_instantiate(cudaGraphExec_t *exec, cudaGraph_t graph)
 {
 	return (cudaError_t)instantiate(exec, graph, 0);

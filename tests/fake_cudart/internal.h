@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of the double share. The caller holds fake__lock() unless a comment says
- * otherwise.
+ * Declarations that the parts of the double share. The caller holds fake__lock() unless a comment
+ * says otherwise.
  */
 #ifndef FAKE_INTERNAL_H
 #define FAKE_INTERNAL_H
@@ -99,10 +99,10 @@
 #define FAKE_ENUM(name) FAKE_##name,
 enum fake_function { FAKE_FUNCTIONS(FAKE_ENUM) FAKE_NR_FUNCTIONS };
 
-/* Starts CUDA unless it has started; fake__call() does it. */
+/* Starts CUDA if it has not started; fake__call() calls this. */
 void fake__init(void);
 
-/* Begins a call, without the lock; its error by the plan and the device's state. */
+/* Begins a call, without the lock.  Returns its error by the plan and the device's state. */
 cudaError_t fake__call(enum fake_function function);
 
 /* Ends a runtime call, without the lock; keeps the thread's last error. */
@@ -127,18 +127,18 @@ cudaError_t fake__said(cudaError_t code);
 
 void fake__lock(void);
 void fake__unlock(void);
-void fake__wait(pthread_cond_t *cond);	/* gives up the lock meanwhile */
+void fake__wait(pthread_cond_t *cond);	/* releases the lock meanwhile */
 
-/* The error that the device has failed with, or cudaSuccess. */
+/* Returns the error that the device has failed with, or cudaSuccess. */
 cudaError_t fake__failed(void);
 void fake__fail(cudaError_t code);
 
 /*
- * Around accesses to memory: a caller that learns of the device's failure may reuse memory.
- * False: the device is about to fail.
+ * Enclose accesses to memory, because a caller that sees the device's failure may reuse memory.
+ * fake__move() returns false if the device is about to fail.
  */
 bool fake__move(void);
-/* Whether the device has failed, or is about to: fake__fail() waits for what moves. */
+/* Returns true if the device has failed, or will when fake__fail() has waited for all moves. */
 bool fake__fails(void);
 void fake__moved(void);
 
@@ -160,12 +160,12 @@ struct fake_settings {
 extern struct fake_settings fake__settings;
 extern const char *const fake__names[FAKE_NR_FUNCTIONS];
 
-/* Counts a call; its planned error, and whether the device fails with it. */
+/* Counts a call.  Returns its planned error; sets @sticky if the device fails with it. */
 cudaError_t fake__planned(enum fake_function function, bool *sticky);
 void fake__plan_init(void);
 void fake__delay(unsigned up_to_us);	/* without the lock */
 
-/* ---- what is alive, by address (registry.c) ------------------------------- */
+/* ---- live objects, by address (registry.c) ------------------------------- */
 
 enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_REGISTERED, FAKE_STREAM, FAKE_EVENT, FAKE_POOL, FAKE_GRAPH, FAKE_GRAPH_EXEC,
 		 FAKE_KERNEL_GRAPH, FAKE_KERNEL_EXEC, FAKE_NR_KINDS };
@@ -177,17 +177,17 @@ struct fake_thing {
 	void *what;
 };
 
-int fake__enter(void *begin, size_t bytes, enum fake_kind kind, void *what); /* 0, -ENOMEM */
+int fake__enter(void *begin, size_t bytes, enum fake_kind kind, void *what); /* 0 or -ENOMEM */
 void fake__remove(const void *begin);
-const struct fake_thing *fake__find(const void *address);	/* NULL: nothing is there */
-void *fake__handle(const void *handle, enum fake_kind kind);	/* NULL, and a misuse */
+const struct fake_thing *fake__find(const void *address);	/* NULL: no object */
+void *fake__handle(const void *handle, enum fake_kind kind);	/* NULL: a misuse */
 unsigned fake__nr(enum fake_kind kind);
 uint64_t fake__bytes(enum fake_kind kind);
 
 /* ---- streams (stream.c, queue.c) ------------------------------------------ */
 
 /*
- * Operations that a stream takes behind the current one. The next one blocks its caller.
+ * Operations that a stream queues after the current one. The next operation blocks its caller.
  * Records, waits, allocations and frees do not count (measured).
  */
 #define FAKE_DEPTH 1021u
@@ -196,7 +196,7 @@ struct fake_capture;
 struct fake_stream;
 struct fake_record;
 
-/* A point in a stream: reached when the stream has done that many operations. */
+/* A point in a stream, reached when the stream has done @nr operations. */
 struct fake_point {
 	struct fake_stream *stream;
 	uint64_t nr;
@@ -209,7 +209,7 @@ enum fake_op_kind {
 	FAKE_OP_FREE,
 	FAKE_OP_LAUNCH,
 	FAKE_OP_RECORD,
-	FAKE_OP_WAIT,		/* waits for its points only */
+	FAKE_OP_WAIT,		/* only waits for its points */
 	FAKE_OP_WRITE,
 };
 
@@ -222,9 +222,9 @@ struct fake_op {
 	enum fake_op_kind kind;
 	uint64_t serial;		/* counts the operations of all streams */
 	unsigned nr_points;
-	struct fake_point *points;	/* the operation waits for them, and frees them */
+	struct fake_point *points;	/* waited for, then freed, by the operation */
 	struct fake_area uses[2];
-	int to, from;			/* a copy's devices, as of its issue */
+	int to, from;			/* a copy's devices when it was issued */
 	union {
 		struct {
 			char *dst;
@@ -256,35 +256,35 @@ struct fake_stream {
 	struct fake_stream *next;	/* list of all streams */
 	uint64_t id;
 	int device;
-	bool blocking;			/* it and the legacy stream wait for each other */
-	bool ending;			/* no thread can issue to it any more */
+	bool blocking;			/* the stream and the legacy stream wait for each other */
+	bool ending;			/* no thread can issue operations any more */
 	bool of_thread;			/* a per-thread default stream */
 	bool running;			/* has an executor */
 	int priority;
 	unsigned users;			/* its handle, its executor, points, waiters */
 	uint64_t issued, done;
-	uint64_t in_places;		/* among them operations that FAKE_DEPTH counts */
+	uint64_t in_places;		/* unfinished operations that FAKE_DEPTH counts */
 	pthread_cond_t more, progress;
-	struct fake_capture *capture;	/* NULL: it is not captured */
+	struct fake_capture *capture;	/* NULL: not being captured */
 	struct fake_op *ops;		/* a ring */
 	uint64_t nr_slots;
 };
 extern struct fake_stream *fake__streams;
 
 cudaError_t fake__stream_of(cudaStream_t handle, struct fake_stream **streamp);
-void fake__streams_init(void);		/* once, first of all; without the lock */
+void fake__streams_init(void);		/* once, before all else; without the lock */
 struct fake_stream *fake__legacy(void);		/* NULL: never used */
 struct fake_stream *fake__stream_get(struct fake_stream *stream);
 void fake__stream_put(struct fake_stream *stream);
 
-/* Waits until the stream takes an operation. Calls it before they look anything up. */
+/* Waits until the stream has space for an operation. Calls do this before they look anything up. */
 cudaError_t fake__room(cudaStream_t handle, struct fake_stream **streamp);
-/* Issues an operation; there is space. Takes over the points, also after an error, no more. */
+/* Issues an operation; there must be space. Takes over only the points, also if it fails. */
 cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op);
 /* Frees a stream's ring and the operations in it. */
 void fake__drop_ops(struct fake_stream *stream);
-uint64_t fake__last_serial(void);	/* of the last operation of all streams */
-/* Waits until the stream, or all of them, have done what was issued before the call. */
+uint64_t fake__last_serial(void);	/* last one issued to any stream */
+/* Wait until the stream, or all streams, have done the operations issued before the call. */
 cudaError_t fake__sync(struct fake_stream *stream);
 cudaError_t fake__sync_all(void);
 void fake__wake_all(void);
@@ -294,53 +294,53 @@ static inline bool fake__reached(const struct fake_point *point)
 	return point->stream->done >= point->nr;
 }
 
-/* An executor's part without the lock, and its part with the lock. */
+/* Execute an operation without the lock, and finish it with the lock. */
 void fake__execute(struct fake_op *op);
 void fake__finish(struct fake_op *op);
-/* Whether an operation that was issued before @before and is not done uses the memory. */
+/* Returns true if an unfinished operation that was issued before @before uses the memory. */
 bool fake__in_use(struct fake_area area, uint64_t before);
 
 /* ---- captures (capture.c) --------------------------------------------------- */
 
 /*
- * The error, during captures, of a use of the legacy stream, of a wait for a stream or for the
- * device, of an alloc.
+ * Return the error, during captures, of a use of the legacy stream, a wait for a stream, a wait for
+ * the device, and an unsafe call (an allocation, for example).
  */
 cudaError_t fake__capture_legacy(void);
 cudaError_t fake__capture_wait(struct fake_stream *stream);
 cudaError_t fake__capture_wait_all(void);
 cudaError_t fake__capture_unsafe(void);
-/* Captures an operation, a record, a wait for an event (@id: the event's capture, 0: none). */
+/* Capture an operation, a record, a wait for an event (@id: the event's capture, 0: none). */
 cudaError_t fake__capture_op(struct fake_capture *capture, const struct fake_op *op);
 cudaError_t fake__capture_record(struct fake_capture *capture);
 cudaError_t fake__capture_wait_event(struct fake_stream *stream, uint64_t id);
 uint64_t fake__capture_id(const struct fake_capture *capture);
-/* The driver's log functions by name; NULL: it has none. */
+/* Returns a log function of the driver by name, or NULL. */
 void *fake__log_function(const char *name);
-/* The function that the thread is calling, for the log. */
+/* The function that the calling thread is in, for the log. */
 extern _Thread_local enum fake_function fake__function;
 enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode);
 
 /* ---- graphs of kernels (graph.c), the library's kernel (mover.c) ------------- */
 
-/* A call of the driver for graphs, by name; NULL: there is none. */
+/* Returns a graph function of the driver by name, or NULL. */
 void *fake__graph_function(const char *name);
-bool fake__fits(struct rnl_dim grid, struct rnl_dim block);	/* device.c; without the lock, too */
+bool fake__fits(struct rnl_dim grid, struct rnl_dim block);	/* device.c; no lock needed */
 const struct fake_kernel *fake__mover(void);
-/* The CUfunction of a kernel that a capture has: always the same for one host function. */
+/* Returns the CUfunction of a captured kernel: always the same one for a host function. */
 const struct fake_kernel *fake__kernel_of(void (*fn)(struct rnl_dim grid, struct rnl_dim block,
 						     const void *args),
 					  size_t bytes);
-/* Of a cudaKernel_t; NULL: it is none. */
+/* Returns the kernel of a cudaKernel_t, or NULL if @kernel is not one. */
 const struct fake_kernel *fake__library_kernel(const void *kernel);
-/* The runtime's calls for a graph that was built node by node, and for an executable one. */
+/* The runtime's calls for a graph that was built node by node, and for its executable graph. */
 cudaError_t fake__built_instantiate(cudaGraphExec_t *exec, cudaGraph_t graph);
 cudaError_t fake__built_launch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t fake__built_destroy(void *handle, enum fake_kind kind);
-bool fake__is_kind(const void *handle, enum fake_kind kind);	/* no misuse if it is not */
-/* What a captured node launches, and sets, in capture.c: NULL if the node is not of that graph. */
+bool fake__is_kind(const void *handle, enum fake_kind kind);	/* false is not a misuse */
+/* Returns @exec's operation of a captured node (capture.c), or NULL if it is not of its graph. */
 struct fake_op *fake__captured(const void *exec, const void *node);
-/* What one launch of the mover has, on the heap; NULL: no memory. */
+/* Returns the arguments of one launch of the mover, on the heap, or NULL if there is no memory. */
 void *fake__mover_args(uint32_t nr, const void *moves, size_t *bytes);
 
 /* ---- events (event.c) ------------------------------------------------------ */
@@ -350,17 +350,17 @@ void fake__record_put(struct fake_record *record);
 
 /* ---- memory (memory.c, pool.c) --------------------------------------------- */
 
-int fake__device(void);				/* of the current context, or that the thread has chosen */
-void fake__need_context(void);			/* the call needs a context; without the lock */
-void *fake__context_function(const char *name);	/* a call of the driver; NULL: there is none */
+int fake__device(void);				/* of the current context, or the thread's */
+void fake__need_context(void);			/* enters one; called without the lock */
+void *fake__context_function(const char *name);	/* a driver's function, or NULL */
 int fake__owner(const void *address);		/* the device of device memory; -1: none */
-bool fake__reaches(int device, const void *address);	/* its own memory, and what is open to it */
-/* The type of memory; an area must lie in one thing. */
+bool fake__reaches(int device, const void *address);	/* its own memory, and pools open to it */
+/* Finds the type of memory.  The area must lie in one object. */
 cudaError_t fake__memory_of(struct fake_area area, enum cudaMemoryType *type);
-bool fake__is_device(const void *address);	/* whether it is allocated or not */
-/* Whether the memory is allocated when the operation @serial uses it; else a misuse. */
+bool fake__is_device(const void *address);	/* allocated or free */
+/* Counts a misuse if the memory is not allocated when the operation @serial uses it. */
 void fake__check_use(struct fake_area area, uint64_t serial);
-void fake__pools_release(void);			/* memory that is kept until a synchronisation */
+void fake__pools_release(void);			/* releases memory kept until a synchronisation */
 uint64_t fake__kept_bytes(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which memory an address belongs to; and page-locked memory, which is plain memory in a table. */
+/* Memory's type and owner by address; and page-locked memory, which is plain memory in a table. */
 #include <stdlib.h>
 
 #include "internal.h"
@@ -45,7 +45,7 @@ static cudaError_t attributes_of(struct cudaPointerAttributes *attributes, const
 
 	if (!attributes)
 		return cudaErrorInvalidValue;
-	/* Asking about a freed address is not a misuse. */
+	/* A query for a freed address is not a misuse. */
 	type = type_at(address);
 	*attributes = (struct cudaPointerAttributes){
 		.type = type,
@@ -120,7 +120,7 @@ static cudaError_t free_host(void *mem)
 	if (!fake__handle(mem, FAKE_PINNED))
 		return cudaErrorInvalidValue;
 	fake__remove(mem);
-	/* Waits for everything on all streams (measured). */
+	/* Waits for all operations on all streams (measured). */
 	code = fake__sync_all();
 	if (code == cudaSuccess)
 		free(mem);

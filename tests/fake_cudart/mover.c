@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels that the library brings along: src/device/cuda_kernels.c. */
+/* The library's own kernels (src/device/cuda_kernels.c), as host functions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct move {
 
 static const char code_begin[] = ".version", mover_name[] = "rnl_move", args_name[] = "rnl_args";
 
-/* What one launch moves.  Memory may be freed behind it, so addresses are looked up at the launch. */
+/* One launch's moves.  Addresses are checked at the launch: memory may be freed later. */
 struct launch {
 	bool reaches;
 	struct move list[MOVES_MAX];
@@ -35,8 +35,8 @@ static bool reaches(uint64_t address, size_t bytes)
 }
 
 /*
- * Block by block, the last one first; what is no device or page-locked memory is the end of the
- * device.
+ * Moves block by block, the last one first. The device fails if an address is neither in device nor
+ * in page-locked memory.
  */
 static void move_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations: what an executor does for each, and the calls that issue copies, fills and
- * words.
+ * Operations: their execution, and the calls that issue copies, fills and writes of words.
  *
  * DESIGN
- *	A copy to pageable memory, or between two host memories, blocks its caller until the
- *	stream has done it. So does a large copy from pageable memory to the device; of a
- *	small one the driver copies the source at once (measured).
+ *	A copy to pageable memory, or between two host memories, blocks its caller until the stream
+ *	has done it. So does a large copy from pageable memory to the device. For a small one, the
+ *	driver copies the source immediately (measured).
  *	Only executors touch device memory, but the double would not notice if the host did.
  */
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "internal.h"
 #include "sys/simulation.h"
 
-#define BETWEEN ((enum cudaMemcpyKind)-1) /* devices that the caller names */
+#define BETWEEN ((enum cudaMemcpyKind)-1) /* the caller names the devices */
 #define STAGED_MAX (2u << 20)	/* a GPU waits for 4 MiB, not for 2 MiB */
 
 /* ---- the executor's side -------------------------------------------------- */
@@ -69,7 +68,7 @@ void fake__finish(struct fake_op *op)
 
 /* ---- copies and fills ------------------------------------------------------ */
 
-/* Copies the source if the driver would; else leaves it. */
+/* Copies the source if the driver would; otherwise leaves it in place. */
 static void stage(struct fake_op *op)
 {
 	const size_t bytes = op->uses[1].bytes;
@@ -102,15 +101,15 @@ static cudaError_t copy(struct fake_op *op, enum cudaMemcpyKind kind, cudaStream
 	if (code == cudaSuccess)
 		code = fake__memory_of(op->uses[1], &from);
 	/*
-	 * Memory of another device's pool is not this device's to reach (measured), unless the pool
-	 * is open to it: cudaMemPoolSetAccess().
+	 * A device cannot reach memory of another device's pool (measured), unless
+	 * cudaMemPoolSetAccess() has opened the pool to it.
 	 */
 	if (code == cudaSuccess && kind != BETWEEN && to == from && to == cudaMemoryTypeDevice &&
 	    fake__owner(op->copy.dst) != fake__owner(op->copy.src) &&
 	    !(fake__reaches(stream->device, op->copy.dst) &&
 	      fake__reaches(stream->device, op->copy.src)))
 		code = cudaErrorInvalidValue;
-	/* The kind must exist; the addresses tell the direction. */
+	/* The kind must exist; the addresses decide the direction. */
 	if (code == cudaSuccess && kind != BETWEEN && (unsigned)kind > cudaMemcpyDefault)
 		code = cudaErrorInvalidMemcpyDirection;
 	if (code != cudaSuccess)
@@ -153,7 +152,7 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 }
 
 #if CUDART_VERSION >= 13000
-/* Of a batch that is refused, nothing is issued. */
+/* If the batch is refused, no copy is issued. */
 static cudaError_t copy_all(void *const *dsts, const void *const *srcs, const size_t *sizes,
 			    size_t count, cudaStream_t stream)
 {
@@ -165,7 +164,7 @@ static cudaError_t copy_all(void *const *dsts, const void *const *srcs, const si
 		if (code == cudaSuccess)
 			code = fake__memory_of((struct fake_area){ srcs[i], sizes[i] }, &type);
 	}
-	/* In any order, says CUDA: the last one first. */
+	/* CUDA allows any order: the double begins with the last copy. */
 	for (size_t i = count; code == cudaSuccess && i--;) {
 		struct fake_op op = {
 			.copy = { dsts[i], srcs[i], sizes[i], sizes[i], sizes[i], 1, NULL },
@@ -265,7 +264,7 @@ static CUresult write_word(CUstream handle, CUdeviceptr address, cuuint32_t valu
 	code = fake__room(handle, &stream);
 	if (code == cudaSuccess)
 		code = fake__memory_of(op.uses[0], &type);
-	/* Not into memory of a memory pool (measured), nor unknown memory. */
+	/* Memory of a memory pool is refused (measured), and unknown memory. */
 	if (code == cudaSuccess && type != cudaMemoryTypeHost)
 		code = cudaErrorInvalidValue;
 	if (code == cudaSuccess)
@@ -273,7 +272,7 @@ static CUresult write_word(CUstream handle, CUdeviceptr address, cuuint32_t valu
 	return (CUresult)code;
 }
 
-/* A call of the driver: it does not change the runtime's last error. */
+/* A call of the driver does not change the runtime's last error. */
 static CUresult stream_write(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
 {
 	CUresult code = (CUresult)fake__call(FAKE_cuStreamWriteValue32);

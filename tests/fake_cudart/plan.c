@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plan: which calls fail, and how long calls and operations dawdle.
+ * The plan: which calls fail, and how long calls and operations are delayed.
  *
  * DESIGN
- *	Text in the format of fake_cudart.h. The rest of a plan can be printed and given again.
- *	A failing call counts down the calls of its function.
+ *	A plan is text in the format of fake_cudart.h. The rest of a plan can be printed, and read
+ *	again. A failure counts down the calls of its function.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +26,14 @@ struct fake_settings fake__settings = {
 
 struct failure {
 	int function;		/* FAKE_NR_FUNCTIONS: any */
-	unsigned left;		/* calls until one fails, that one included; 0: unused */
+	unsigned left;		/* calls until one fails, including that call; 0: unused */
 	cudaError_t code;
 	bool sticky;
 };
 static struct failure failures[FAILS_MAX];
 static uint64_t calls[FAKE_NR_FUNCTIONS];
 
-/* ---- reading it ---------------------------------------------------------- */
+/* ---- reading a plan ---------------------------------------------------------- */
 
 static int function_of(const char *name)
 {
@@ -213,7 +213,7 @@ void fake_plan_print(FILE *to)
 	fake__unlock();
 }
 
-/* ---- following it -------------------------------------------------------- */
+/* ---- following a plan -------------------------------------------------------- */
 
 cudaError_t fake__planned(enum fake_function function, bool *sticky)
 {
@@ -250,7 +250,7 @@ uint64_t fake_calls(const char *function)
 	return nr;
 }
 
-/* No delay in three of four cases: what matters is that some are late, not all. */
+/* Delays one call in four: the order only changes if some calls are late, not all. */
 void fake__delay(unsigned up_to_us)
 {
 	static _Atomic uint64_t nr_threads;

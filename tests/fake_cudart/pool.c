@@ -4,11 +4,11 @@
  *
  * DESIGN
  *	The device's memory is one mapping, covered by a list of blocks: allocated ones, and
- *	free ones, which a pool may keep. The stream that freed a block can have it again at
- *	once; other streams can when that stream has come to the free (or wait for it there,
- *	if the pool may add such a wait). A trim gives back what a pool keeps; each
+ *	free ones, which a pool may keep. The stream that freed a block can allocate it again
+ *	immediately. Other streams can once that stream has reached the free, or they wait for the
+ *	free if the pool may add such a wait. A trim gives back a pool's free blocks; each
  *	synchronisation does so down to the pool's threshold.
- *	An allocation is one block; a real GPU's pieces are larger.
+ *	An allocation is one block; a GPU allocates in larger units.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ struct fake_pool {
 	struct fake_pool *next;
 	uint64_t threshold;
 	int device;
-	unsigned reached_by;		/* other devices, a bit each */
+	unsigned reached_by;		/* bit mask of other devices */
 	bool adds_waits;
 };
 
@@ -33,8 +33,8 @@ struct block {
 	struct fake_pool *pool;		/* NULL: none */
 	int device;			/* of its last allocation */
 	bool live;
-	uint64_t serial;		/* of its alloc */
-	struct fake_point since;	/* its alloc or free; no stream: long ago */
+	uint64_t serial;		/* serial of its allocation */
+	struct fake_point since;	/* its alloc or free; no stream: reached */
 };
 
 static struct fake_pool *pools;
@@ -68,7 +68,7 @@ bool fake__reaches(int device, const void *address)
 
 /* ---- blocks ----------------------------------------------------------------- */
 
-/* The block was allocated or freed by the stream's last operation; NULL: long ago. */
+/* Notes that the stream's last operation allocated or freed the block; NULL: has been reached. */
 static void set_since(struct block *b, struct fake_stream *stream)
 {
 	if (stream)
@@ -78,7 +78,7 @@ static void set_since(struct block *b, struct fake_stream *stream)
 	b->since = (struct fake_point){ stream, stream ? stream->issued : 0 };
 }
 
-/* Whether the stream has passed the block's alloc or free. */
+/* Returns true if the stream has reached the block's alloc or free. */
 static bool passed(struct block *b)
 {
 	if (b->since.stream && fake__reached(&b->since))
@@ -125,7 +125,7 @@ static void merge(void)
 	}
 }
 
-/* Splits a block if that pays; both parts keep its state. */
+/* Splits a block if it is too large; both parts keep its state. */
 static int cut(struct block *b, size_t bytes)
 {
 	struct block *rest;
@@ -173,7 +173,7 @@ void fake__check_use(struct fake_area area, uint64_t serial)
 	for (struct block *b = blocks; b; b = b->next) {
 		if (area.begin < b->begin || area.begin >= b->begin + b->bytes)
 			continue;
-		/* An operation from before that alloc used the block's earlier allocation. */
+		/* An operation issued before that alloc used the block's earlier allocation. */
 		if (b->live && serial > b->serial && !passed(b))
 			fake__misuse("device memory at %p was used before its allocation",
 				     (const void *)area.begin);
@@ -267,7 +267,7 @@ cudaError_t cudaFreeAsync(void *mem, cudaStream_t stream)
 	SAID(free_async(mem, stream));
 }
 
-/* ---- by itself ---------------------------------------------------------------- */
+/* ---- cudaMalloc(), cudaFree() ---------------------------------------------------------------- */
 
 static cudaError_t alloc(void **memp, size_t bytes)
 {
@@ -293,7 +293,7 @@ cudaError_t cudaMalloc(void **memp, size_t bytes)
 	SAID(alloc(memp, bytes));
 }
 
-/* Like CUDA's, it waits for everything on the device. */
+/* Waits for all operations on the device, like cudaFree(). */
 static cudaError_t free_now(void *mem)
 {
 	cudaError_t code = fake__capture_unsafe();
@@ -311,7 +311,7 @@ cudaError_t cudaFree(void *mem)
 
 /* ---- pools -------------------------------------------------------------------- */
 
-/* The bytes in use, and the bytes kept. */
+/* Returns the pool's bytes: in use and kept. */
 static uint64_t reserved_by(const struct fake_pool *pool)
 {
 	uint64_t bytes = 0;
@@ -378,7 +378,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t *handle, const struct cudaMemPoolPro
 	SAID(create(handle, props));
 }
 
-/* Allocations from the pool stay, without a pool. */
+/* The pool's allocations stay, without a pool. */
 static cudaError_t destroy(cudaMemPool_t handle)
 {
 	struct fake_pool *pool = fake__handle(handle, FAKE_POOL), **at = &pools;

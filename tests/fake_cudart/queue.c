@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stream's ring and its executor, a thread that does one operation after the other; and
- * what waits for what.
+ * A stream's ring; its executor, a thread that runs one operation after the other; and the waits
+ * between streams.
  *
  * DESIGN
  *	A stream is a ring and two counts, issued and done. An operation may have points in
- *	other streams that must be reached before it begins. Events and the legacy stream need
- *	nothing else. Points lie in the past, so no two streams wait for each other. In a
- *	shared hardware queue each operation has a point at the one issued before.
- *	When the device has failed, executors stop where they are.
+ *	other streams that must be reached before it begins. Points are enough for events and the
+ *	legacy stream. A point is an operation that was issued before, so streams cannot deadlock.
+ *	In a shared hardware queue each operation has a point at the operation issued before it.
+ *	Once the device has failed, executors begin no operation.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -31,7 +31,7 @@ void fake__wake_all(void)
 
 /* ---- the executor -------------------------------------------------------- */
 
-/* False if the device has failed meanwhile. */
+/* Waits for the operation's points.  Returns false if the device has failed meanwhile. */
 static bool points_reached(const struct fake_op *op)
 {
 	for (unsigned i = 0; i < op->nr_points; i++) {
@@ -50,7 +50,6 @@ static void drop_points(struct fake_op *op)
 	free(op->points);
 }
 
-/* Frees an operation. */
 static void drop(struct fake_op *op)
 {
 	if (op->kind == FAKE_OP_COPY)
@@ -78,7 +77,7 @@ static bool takes_place(const struct fake_op *op)
 	       op->kind == FAKE_OP_LAUNCH || op->kind == FAKE_OP_WRITE;
 }
 
-/* False: the stream has no more to do, ever. */
+/* Waits for an operation.  Returns false if the executor should end. */
 static bool next_op(struct fake_stream *s)
 {
 	while (s->done == s->issued && !s->ending && fake__failed() == cudaSuccess)
@@ -90,12 +89,12 @@ static void *executor_main(void *arg)
 {
 	struct fake_stream *s = arg;
 
-	/* Of its own: the name of another thread goes through /proc, which a thread's end cleans. */
+	/* Named by itself: naming another thread needs its /proc entry, which may be gone. */
 	pthread_setname_np(pthread_self(), "fake-stream");
 	fake__lock();
 	while (next_op(s)) {
 		struct fake_op op = *slot_of(s, s->done);
-		/* Kernels are functions. A failure of the device does not end them, but none begins. */
+		/* A kernel is a host function: a failure does not end it, but none begins after. */
 		const bool moves = op.kind != FAKE_OP_LAUNCH;
 
 		if (!points_reached(&op) || (moves ? !fake__move() : fake__fails()))
@@ -108,7 +107,7 @@ static void *executor_main(void *arg)
 		fake__lock();
 		if (moves)
 			fake__moved();
-		/* The library's own kernels may have done nothing. */
+		/* A kernel of the library may have done nothing. */
 		if (fake__fails())
 			break;
 		fake__finish(&op);
@@ -123,7 +122,7 @@ static void *executor_main(void *arg)
 	return NULL;
 }
 
-/* Signals belong to the application. */
+/* Starts the executor with all signals blocked: they belong to the application. */
 static int start(struct fake_stream *s)
 {
 	pthread_attr_t attr;
@@ -148,11 +147,11 @@ static int start(struct fake_stream *s)
 
 static bool is_full(const struct fake_stream *s)
 {
-	/* One operation is being done; the others wait behind it. */
+	/* One operation runs; the others are queued after it. */
 	return s->in_places > FAKE_DEPTH;
 }
 
-/* False: no memory for one more operation. */
+/* Returns false if there is no memory for one more operation. */
 static bool grow(struct fake_stream *s)
 {
 	uint64_t nr = s->nr_slots ? 2 * s->nr_slots : SLOTS_MIN;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is alive, by address: memory of both kinds, streams, events, memory pools.
+ * Live objects by address: memory of both kinds, streams, events, memory pools, graphs.
  *
  * DESIGN
- *	A tree of address ranges (tsearch), none of which overlap. A handle is the address of
- *	its object, so a destroyed handle is not found, and never followed.
+ *	A tree of address ranges (tsearch) that do not overlap. A handle is the address of its
+ *	object. A destroyed handle is not found, so it is never dereferenced.
  */
 #include <errno.h>
 #include <search.h>
@@ -16,7 +16,7 @@ static void *things;
 static unsigned nr[FAKE_NR_KINDS];
 static uint64_t bytes_of[FAKE_NR_KINDS];
 
-/* Ranges with a common byte are equal. */
+/* Ranges that share a byte are equal. */
 static int compare(const void *a, const void *b)
 {
 	const struct fake_thing *x = a, *y = b;

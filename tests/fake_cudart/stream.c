@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: which one a handle means, their creation and their end.
+ * Streams: their handles, their creation and their end.
  *
  * DESIGN
- *	cudaStreamPerThread is a stream of the calling thread, created by its first use. When
- *	the thread ends, the stream's operations go on. 0 and cudaStreamLegacy are the legacy
- *	stream. Any other handle is the address of its stream. A stream lives as long as a
- *	handle, an executor or a point refers to it.
+ *	cudaStreamPerThread is a stream of the calling thread, created by its first use. The
+ *	stream's operations go on when the thread ends. 0 and cudaStreamLegacy are the legacy
+ *	stream. Any other handle is the address of its stream. A stream lives as long as a handle,
+ *	an executor or a point refers to it.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ struct fake_stream *fake__streams;
 static struct fake_stream *legacy;
 static uint64_t last_id;
 
-static pthread_key_t of_thread[FAKE_DEVICES_MAX]; /* each ends a stream with the thread */
+static pthread_key_t of_thread[FAKE_DEVICES_MAX]; /* destructors end the threads' streams */
 
 /* ---- a stream's life ----------------------------------------------------- */
 
@@ -69,7 +69,7 @@ static struct fake_stream *make(bool blocking, int priority)
 	return stream;
 }
 
-/* No thread issues any more; operations go on. */
+/* Ends a stream: no thread issues to it any more, but its operations go on. */
 static void end(struct fake_stream *stream)
 {
 	stream->ending = true;
@@ -92,8 +92,8 @@ static void thread_ends(void *stream)
 }
 
 /*
- * Like CUDA: destructors of keys that were created before CUDA's first call find the
- * thread's stream; those of later keys find another, empty one (measured).
+ * Like CUDA: the destructor of a key that was created before CUDA's first call finds the thread's
+ * stream; the destructor of a later key finds another, empty stream (measured).
  */
 void fake__streams_init(void)
 {
@@ -201,7 +201,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
 	SAID(destroy(handle));
 }
 
-/* The legacy stream waits for the others, as before each of its operations. */
+/* Makes the legacy stream wait for the others, like each of its operations does. */
 static cudaError_t joined(cudaStream_t handle, struct fake_stream **streamp)
 {
 	const struct fake_op op = { .kind = FAKE_OP_WAIT };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Producers of requests of any size, which cancel, dawdle, or never come back. Each
- * committed request ends once, in the way that it asked for, with the right output.
+ * Producers send requests of any size; they cancel some, delay some, and never commit some. Each
+ * committed request completes once, by the means that it asked for, with the right output.
  *
- * env: RNL_TEST_SEED repeats the draws; RNL_STRESS_SECONDS is how long it lasts.
+ * env: RNL_TEST_SEED repeats the draws; RNL_STRESS_SECONDS sets the duration.
  */
 #include <runnel/batch.h>
 
@@ -13,7 +13,7 @@
 #define NR_PRODUCERS 4
 #define NR_EACH 24		/* requests of a producer */
 #define WORKERS 3
-#define ROUND_MS 60		/* about how long a batcher lives */
+#define ROUND_MS 60		/* a batcher's approximate lifetime */
 
 enum means { WAIT, CALL, QUEUE, BARRIER, NR_MEANS };
 enum stage { FREE, RESERVED, COMMITTED, ENDED };
@@ -124,7 +124,7 @@ static void commit_item(struct producer *p, struct item *item)
 	nr_committed++;
 }
 
-/* ---- ends ---------------------------------------------------------------- */
+/* ---- completions ---------------------------------------------------------------- */
 
 static void reap(struct producer *p)
 {
@@ -175,7 +175,7 @@ static void *produce(void *arg)
 	while (!*p->over && !p->wrong) {
 		struct item *item = &p->items[draw(&p->random, NR_EACH)];
 
-		/* The other reserved requests are late; the last one is never committed. */
+		/* Other reserved requests are committed later; the last one never is. */
 		if (item->stage == FREE)
 			reserve_item(p, item);
 		if (item->stage == RESERVED && item != &p->items[NR_EACH - 1] &&
@@ -212,7 +212,7 @@ static struct kind draw_kind(uint64_t *random)
 	kind.attr.max_in_flight = 1 + draw(random, 6);
 	kind.attr.slab_bytes = kind.attr.in_bytes * (1 + draw(random, 40));
 	kind.attr.nr_slabs = 1 + draw(random, 6);
-	/* One slab for each request that is never committed, and one more. */
+	/* One slab for each request that is never committed, plus one. */
 	kind.attr.max_slabs = kind.attr.nr_slabs + NR_PRODUCERS + 1;
 	return kind;
 }
@@ -246,7 +246,7 @@ static void round_of(struct rnl_pool *pool, uint64_t seed, uint64_t *random)
 		ck_assert_msg(!p->wrong, "producer %u: %s", i, p->wrong);
 	}
 	rnl_batcher_destroy(batcher);
-	/* All callbacks have returned by now, so a second call would have been counted. */
+	/* All callbacks have returned, so a second call would have been counted. */
 	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
 		for (unsigned k = 0; k < NR_EACH; k++)
 			ck_assert_uint_le(producers[i].items[k].nr_ends, 1);
@@ -272,7 +272,7 @@ TEST(every_request_ends_once_and_right, .timeout_s = 30 + stress_seconds(3))
 	rnl_pool_destroy(pool);
 }
 
-/* ---- two commits at once --------------------------------------------------- */
+/* ---- two concurrent commits --------------------------------------------------- */
 
 #define PAIR 2
 #define NR_LONE 4000
@@ -285,7 +285,7 @@ struct lone {
 	pthread_t thread;
 };
 
-/* Each of two threads commits one request at about the same time, and both wait. */
+/* Commits one request at about the time when the other thread commits one; both wait. */
 static void *send_lone(void *arg)
 {
 	struct lone *l = arg;
@@ -307,7 +307,7 @@ static void *send_lone(void *arg)
 		if (!l->wrong)
 			l->wrong = rnl_request_release(&request);
 	}
-	/* The other must not wait for this thread. */
+	/* The other thread must not wait for this one any more. */
 	*l->nr_there += PAIR * nr;
 	return NULL;
 }

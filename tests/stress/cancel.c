@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cancel against the start of the same job, again and again. Each time one of them
- * comes first, and the call, the result and the function agree on which.
+ * Cancels race with the start of the job. Each time either the cancel or the start wins, and the
+ * call, the result and the function agree on the winner.
  *
- * The canceller first spins for a number of rounds of a loop: for more if its last cancel
- * came first, for fewer if the start did. So the two meet. A busy machine may have no CPU for
- * the canceller whenever it wakes the worker: so in some rounds a job before waits for it.
+ * The canceller spins first: longer if its last cancel won, shorter if the start won. So cancel and
+ * start meet. On a busy machine the canceller may lose its CPU each time it wakes the worker. So in
+ * some rounds an earlier job waits for the canceller.
  */
 #include "pool.h"
 #include "seed.h"
@@ -83,13 +83,12 @@ TEST(of_a_cancel_and_a_start_that_meet_one_comes_first, .timeout_s = 120)
 {
 	unsigned nr = nr_rounds(), nr_ran = 0, nr_cancelled = 0;
 	struct race race = { .random = draws_of(test_seed(), 0) };
-	/* Two spinning threads are enough. */
 	struct rnl_pool *pool = pool_of(1, .spin_us = -1);
 	struct call canceller;
 
 	job_of(&race.before, meet, NULL);
 	job_of(&race.job, run, NULL);
-	/* A job that was done: a cancel before its next submit returns -EALREADY. */
+	/* The job is done once, so a cancel before its next submit returns -EALREADY. */
 	ck_assert_int_eq(submit_and_wait(pool, &race.job), 0);
 	race.runs = 0;
 	call_start(&canceller, cancel_all, &race);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A million completions through a queue whose descriptor is polled, while reader and
- * workers are delayed at the worst places. Each job comes once, and no wake is lost.
+ * A million completions through a queue with a polled descriptor, while reader and workers are
+ * delayed at the worst places. Each job is returned once, and no wake is lost.
  *
  * DESIGN
- *	A submitter has few jobs under way for a while, then many, so the queue is often
- *	empty, and often not. A wake is lost if all jobs have been pushed, some are not
- *	reaped, and the descriptor does not become readable, as no thread will write any more.
- *	Now and then the reader lets the pools drain before it polls, to test just that.
+ *	A submitter has few jobs in flight for a while, then many, so the queue is often empty, and
+ *	often not. A wake is lost if all jobs have been pushed, some are not reaped, and the
+ *	descriptor does not become readable, because no thread will write to it any more. Now and
+ *	then the reader drains the pools before it polls, to test this case.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
-#undef _FORTIFY_SOURCE		/* its read() and ppoll() are inline: dawdle.h defines them */
+#undef _FORTIFY_SOURCE		/* else read() and ppoll() are inline; dawdle.h defines them */
 #define _GNU_SOURCE		/* ppoll */
 #include <sys/epoll.h>
 
 #include "cq.h"
 #include "dawdle.h"
 
-#define NR_ITEMS 512		/* jobs under way at most */
+#define NR_ITEMS 512		/* limit of jobs in flight */
 #define NR_POOLS 2
 #define NR_FEEDERS 2
 
@@ -26,13 +26,13 @@
 
 struct item {
 	struct rnl_job job;
-	unsigned runs, reaps;	/* plain: the queue hands it over */
+	unsigned runs, reaps;	/* plain: the queue orders accesses */
 	unsigned feeder;
 };
 
 /* Draws how many jobs a submitter has under way: few for a while, so the queue is often empty. */
 struct pace {
-	uint64_t random, left, until; /* jobs to submit; left until it draws again */
+	uint64_t random, left, until; /* jobs to submit; `left` at the next draw */
 	unsigned depth;
 };
 
@@ -46,7 +46,7 @@ struct feeder {
 };
 
 struct load {
-	double until;		/* then no more are submitted: in a crowd each wake takes long */
+	double until;		/* no submits after it: on a busy machine each wake is slow */
 	struct rnl_cq *cq;
 	int fd, epoll;
 	unsigned max;		/* jobs that a reap asks for */
@@ -55,7 +55,7 @@ struct load {
 	uint64_t random, reaped;
 	_Atomic uint64_t nr, submitted;
 	unsigned nr_reaps, nr_empty;
-	struct pace pace;	/* of the reader, if it submits */
+	struct pace pace;	/* the reader's, if it submits */
 	unsigned nr_idle;
 	struct rnl_job *idle[NR_ITEMS];
 	unsigned nr_feeders;
@@ -75,7 +75,7 @@ static int patience_ms(void)
 	return (int)(PATIENCE_S * 1e3);
 }
 
-/* When the time is over, one job is left: it tells the reader, which may wait for it. */
+/* When the time is over, leaves one job to submit, which wakes the reader if it waits. */
 static void end_in_time(struct load *load, struct pace *p)
 {
 	if (p->left > 1 && seconds_now() > load->until) {
@@ -84,7 +84,7 @@ static void end_in_time(struct load *load, struct pace *p)
 	}
 }
 
-/* How many of @nr jobs to submit now. */
+/* Returns how many of @nr jobs to submit now. */
 static unsigned batch_of(struct load *load, struct pace *p, unsigned nr, unsigned nr_idle)
 {
 	static const unsigned depths[] = { 1, 4, 16, 64, NR_ITEMS };
@@ -107,7 +107,7 @@ static unsigned batch_of(struct load *load, struct pace *p, unsigned nr, unsigne
 	return batch;
 }
 
-/* Asserts only on an error: each check of libcheck writes to a file. */
+/* Aborts instead of asserting: each check of libcheck writes to a file. */
 static void submit_many(struct load *load, struct pace *pace, struct rnl_job **jobs, unsigned nr)
 {
 	int ret;
@@ -160,7 +160,7 @@ static void submit_again(struct load *load)
 
 /* ---- the reader ----------------------------------------------------------- */
 
-/* Handles the jobs of a reap; true if the reap saw the queue empty. */
+/* Handles the jobs of a reap.  Returns true if the reap found the queue empty. */
 static bool got(struct load *load, struct rnl_job **jobs, int nr)
 {
 	if (nr < 0 || nr > (int)load->max)
@@ -197,7 +197,7 @@ static bool all_finished(struct load *load, int64_t timeout_ns)
 	return true;
 }
 
-/* Whether the descriptor became readable, by poll() or by epoll. */
+/* Returns true if the descriptor became readable, by poll() or by epoll. */
 static bool poll_for(struct load *load, int ms)
 {
 	struct pollfd look = { .fd = load->fd, .events = POLLIN };
@@ -206,16 +206,16 @@ static bool poll_for(struct load *load, int ms)
 	return (load->edges ? epoll_wait(load->epoll, &event, 1, ms) : poll(&look, 1, ms)) == 1;
 }
 
-/* Jobs are under way, and the queue is armed or was not seen empty, so it must become readable. */
+/* Jobs are in flight, and the queue is armed or was not seen empty, so it must become readable. */
 static void await_readable(struct load *load)
 {
-	/* No job is under way outside the queue: this look finds the jobs, or none does. */
+	/* After the drain all jobs are in the queue, so the next poll must find them. */
 	if (!load->nr_feeders && !draw(&load->random, 64) && !all_finished(load, RNL_FOREVER))
 		ck_abort_msg("a drain failed");
 	for (int tries = 0; !poll_for(load, patience_ms()); tries++) {
 		bool finished = load->submitted > load->reaped && all_finished(load, 0);
 
-		/* Nobody pushes any more, so it must be readable by now. */
+		/* No thread pushes any more, so the descriptor must be readable by now. */
 		if ((finished && !poll_for(load, patience_ms())) || tries == 20)
 			ck_abort_msg("a wake-up was lost: %s with %llu jobs under way, all %llu "
 				     "reaped before; %u writes, %u reads",
@@ -304,7 +304,6 @@ static void end(struct load *load)
 	printf("%llu jobs: %u reaps, %u of them empty; %u writes, %u reads, %u polls\n",
 	       (unsigned long long)load->nr, load->nr_reaps, load->nr_empty, nr_writes, nr_reads,
 	       nr_polls);
-	/* The counters are read by wrappers of this file. */
 	ck_assert_uint_gt(nr_reads, 0);
 	ck_assert_uint_gt(nr_writes, 0);
 	for (unsigned i = 0; i < NR_POOLS; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random graphs of jobs and barriers give what running them in order gives.
+ * Random graphs of jobs and barriers have the results of a sequential run.
  *
- * A graph is a list of groups. A group has a barrier and some jobs; all of them come after
- * an earlier group, or after none. A job's kernel dawdles, then stores a hash of its own
- * number and of all values of the group before. So a join that is missing or early changes
- * the result. tests/cuda/dag.cu compiles this file again, with a kernel for the GPU.
+ * A graph is a list of groups. A group has a barrier and some jobs, which all depend on an earlier
+ * group or on no group. A job's kernel is delayed, then stores a hash of its number and of all
+ * values of the group before. So a missing or early join changes the result. tests/cuda/dag.cu
+ * compiles this file again, with a kernel for the GPU.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@
 #define MAX_JOBS 6		/* in a group */
 
 struct mix_args {
-	const uint64_t *before;	/* the values of the group before */
+	const uint64_t *before;	/* values of the group before */
 	unsigned nr_before;
 	unsigned dawdle;
 	uint64_t number;
@@ -82,7 +82,7 @@ struct node {
 
 struct group {
 	struct rnl_barrier barrier;
-	int before;		/* index of the group that it comes after; -1: none */
+	int before;		/* index of the group it depends on; -1: none */
 	unsigned nr;
 	struct node nodes[MAX_JOBS];
 };
@@ -108,7 +108,7 @@ static int run(struct rnl_job *job)
 	return rnl_launch(&dag_mix, one, one, &node->args);
 }
 
-/* Draws a graph. Its values go to @values, which is device memory. */
+/* Draws a graph. Its values will be in @values, which is device memory. */
 static void draw_graph(struct graph *graph, struct rnl_pool *pool, uint64_t *values)
 {
 	graph->nr = 1 + below(MAX_GROUPS);
@@ -152,7 +152,7 @@ static void run_in_order(struct graph *graph)
 	}
 }
 
-/* Submits the groups in order; their jobs in any order, keyed or not. */
+/* Submits the groups in order, and their jobs in any order, keyed or not. */
 static void submit(struct graph *graph, struct rnl_pool *pool)
 {
 	for (unsigned g = 0; g < graph->nr; g++) {
@@ -210,7 +210,7 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 	must(rnl_memory_get(pool, 0, sizeof(graph->expected), &values, 0));
 	must(rnl_memory_get(pool, RNL_PINNED, sizeof(graph->expected), &copy, 0));
 	for (unsigned i = 0; i < nr; i++) {
-		/* Values of an earlier graph must not look right in this one. */
+		/* Values of an earlier graph must not pass for this graph's. */
 		must(rnl_fill(values, 0xa5, sizeof(graph->expected)));
 		must(rnl_stream_wait(RNL_FOREVER));
 		draw_graph(graph, pool, (uint64_t *)values);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many producers, keyed and unkeyed jobs, stealing and parking: every accepted job runs
- * once, keys keep their order, nothing is lost at a close.
+ * Many producers, keyed and unkeyed jobs, stealing and parking: every accepted job runs once, keys
+ * keep their order, and a close loses no job.
  *
  * env: RNL_TEST_SEED repeats a run; RNL_STRESS_JOBS is the number of jobs.
  */
@@ -22,7 +22,7 @@
 #define NR_PRODUCERS 8
 #define NR_WORKERS 4
 #define NR_KEYS 16		/* of each producer */
-#define WINDOW 512		/* jobs that a producer has under way at most */
+#define WINDOW 512		/* limit of a producer's jobs in flight */
 
 struct item {
 	struct rnl_job job;
@@ -36,7 +36,7 @@ struct producer {
 	pthread_t thread;
 	struct rnl_pool *pool;
 	uint64_t random;
-	uint64_t nr;		/* to submit; UINT64_MAX: until refused */
+	uint64_t nr;		/* jobs to submit; UINT64_MAX: until refused */
 	uint64_t accepted;
 	_Atomic uint64_t ran;
 	uint64_t submitted[NR_KEYS];
@@ -71,7 +71,7 @@ static int run(struct rnl_job *job)
 	return (int)(item->number & 0x7fff);
 }
 
-/* Sleeps now and then, so that workers park at all moments. */
+/* Sleeps now and then, so workers park at any moment. */
 static void dawdle(struct producer *p)
 {
 	if (!draw(&p->random, 1021))
@@ -134,7 +134,7 @@ static void *produce(void *arg)
 	p->accepted = nr;
 	if (ret && ret != -ESHUTDOWN)
 		p->wrong = "a submit failed";
-	/* A refused submit's slot was collected before that submit. */
+	/* The slot of a refused submit was collected before the submit. */
 	for (uint64_t i = nr < WINDOW ? 0 : nr - WINDOW + (ret != 0); i < nr && !p->wrong; i++)
 		collect(p, &p->items[i % WINDOW]);
 	return NULL;
@@ -221,7 +221,7 @@ TEST(nothing_accepted_is_lost_when_the_pool_is_closed_mid_stream, .timeout_s = 1
 
 		usleep(draw(&random, 3000));
 		must(rnl_pool_close(pool));
-		/* Producers are being refused meanwhile. */
+		/* Meanwhile producers are refused. */
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		accepted += join_producers(all);
 		rnl_pool_destroy(pool);
@@ -230,11 +230,11 @@ TEST(nothing_accepted_is_lost_when_the_pool_is_closed_mid_stream, .timeout_s = 1
 	ck_assert_uint_gt(accepted, 0);
 }
 
-/* ---- one job, submitted as soon as it is taken ---------------------------- */
+/* ---- a job that is submitted again as soon as it runs ---------------------------- */
 
 struct again {
 	struct rnl_job job;
-	unsigned runs;		/* plain: each run sees the one before */
+	unsigned runs;		/* plain: each run happens after the one before */
 };
 
 static int count_run(struct rnl_job *job)
@@ -254,7 +254,7 @@ TEST(a_job_may_be_submitted_again_without_a_wait_between, .timeout_s = 120)
 		int ret;
 
 		/*
-		 * A submit returns -EBUSY until the last run is done. Then its memory may
+		 * A submit returns -EBUSY until the last run is done. Then the job's memory may
 		 * change.
 		 */
 		while ((ret = rnl_submit(pool, &again.job)) == -EBUSY)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maps of every kind at once, beside other jobs, resizes and errors, give what a model on
- * the CPU gives.
+ * Concurrent maps of every kind, with other jobs, resizes and errors, have the results of a model
+ * on the CPU.
  *
- * env: RNL_TEST_SEED repeats the draws; RNL_STRESS_SECONDS is how long it lasts.
+ * env: RNL_TEST_SEED repeats the draws; RNL_STRESS_SECONDS sets the duration.
  */
 #include <runnel/map.h>
 #include <runnel/stats.h>
@@ -37,7 +37,7 @@ static bool likely(uint64_t *random, unsigned percent)
 	return draw(random, 100) < percent;
 }
 
-/* A random size: small sizes are as likely as large ones. */
+/* Draws a size: small sizes are as likely as large ones. */
 static uint64_t some(uint64_t *random, uint64_t max)
 {
 	const uint64_t most = draw(random, 3) ? max >> draw(random, 8) : max;
@@ -80,8 +80,8 @@ static void draw_task(struct task *t, uint64_t *random)
 	t->flags = draw(random, 4);
 	t->reports = likely(random, 50);
 	/*
-	 * In order without halos: the callback is not told which part of a read is the chunk's
-	 * own.
+	 * In order, no halos: the callback cannot know which part of a read is the chunk without
+	 * halos.
 	 */
 	if (likely(random, 10)) {
 		t->chunk = RNL_MAP_AUTO;
@@ -90,7 +90,7 @@ static void draw_task(struct task *t, uint64_t *random)
 	}
 }
 
-/* Now and then a callback or a function fails. */
+/* Makes a callback or a function fail. */
 static int draw_error(struct task *t, uint64_t *random)
 {
 	struct event *events[] = { &t->at_fn, &t->at_read, &t->at_write };
@@ -104,7 +104,7 @@ static int draw_error(struct task *t, uint64_t *random)
 
 /* ---- a mapper ------------------------------------------------------------ */
 
-/* Starts some maps at once and checks them. */
+/* Starts some concurrent maps and checks them. */
 static void map_some(struct mapper *m)
 {
 	struct storm *storm = m->storm;
@@ -155,9 +155,9 @@ static void *mapper_main(void *arg)
 	return NULL;
 }
 
-/* ---- beside other work --------------------------------------------------- */
+/* ---- other work --------------------------------------------------- */
 
-/* Submits other jobs, with keys and without, as many as there is space for. */
+/* Submits other jobs, keyed or not, as many as there is space for. */
 static void *submit_others(void *arg)
 {
 	struct storm *storm = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each job returns when all jobs of its round have begun. So each needs a worker of its
- * own, whichever queue it was put in, and none may be left in a queue.
+ * Each job returns when all jobs of its round have begun. So each job needs its own worker,
+ * whichever queue it was put in, and no job may be left in a queue.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -20,7 +20,7 @@ static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static unsigned nr_came;
 static bool in_callbacks;
 
-/* Waits for all jobs of the round; 0, or -ETIME. */
+/* Waits for all jobs of the round.  Returns 0 or -ETIME. */
 static int meet(void)
 {
 	struct timespec until;
@@ -70,7 +70,7 @@ static unsigned nr_rounds(void)
 	return (unsigned)(NR_ROUNDS / test_scale());
 }
 
-/* Other threads submit the second and the third job of each round. */
+/* Submits the second or the third job of each round. */
 static int submit_all(void *arg)
 {
 	unsigned i = (unsigned)(uintptr_t)arg;
@@ -83,7 +83,7 @@ static int submit_all(void *arg)
 
 static void end_round(unsigned round)
 {
-	/* A callback waits, too. */
+	/* Callbacks may be waiting, too. */
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (unsigned i = 0; i < NR; i++)
 		ck_assert_msg(!jobs[i].result && !jobs[i].user,
@@ -132,7 +132,7 @@ TEST(jobs_of_several_threads_meet, .timeout_s = 120)
 
 TEST(callbacks_do_not_keep_jobs_that_came_to_their_worker, .timeout_s = 120)
 {
-	/* With a device's stream, two jobs may follow each other on one worker. */
+	/* With a device's stream, one worker may have two jobs in flight. */
 	skip_unless_done_on_return();
 	by_threads(true);
 }
@@ -144,7 +144,7 @@ TEST(jobs_of_one_thread_meet_behind_one_that_was_just_done, .timeout_s = 120)
 
 	make(false);
 	for (unsigned round = 0; round < nr_rounds(); round++) {
-		/* Its worker is awake, and is the submitter's usual one. */
+		/* The worker is awake, and is the submitter's usual one. */
 		must(rnl_submit(pool, &starts));
 		must(rnl_job_wait(&starts, RNL_FOREVER));
 		let_pass(&random);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that use all kinds of memory and end at any point, beside threads that get and put
- * pinned buffers and device memory, while there is little of it. Each job ends once, as its
- * history allows, its copies are right, and nothing is left.
+ * Jobs use all kinds of memory and end at any point, while threads get and put pinned buffers and
+ * device memory, which are scarce. Each job completes once with a result that its history allows,
+ * its copies are right, and no memory is left.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -25,23 +25,23 @@ enum {
 
 static struct rnl_pool *pool;
 static uint64_t seed, device_bytes;
-static unsigned nr_jobs;		/* of one submitter */
+static unsigned nr_jobs;		/* jobs of one submitter */
 static _Atomic bool over;
 static _Atomic uint64_t nr_failed, nr_cancelled, nr_timed_out, nr_pageable, nr_no_pinned;
 
-/* ---- a job and what should come of it ---------------------------------------- */
+/* ---- a job and its expected results ---------------------------------------- */
 
 struct slot {
 	struct rnl_job job;
 	uint64_t random;
-	size_t bytes;			/* of each memory */
+	size_t bytes;			/* size of each memory */
 	unsigned char *in, *out, *out_should; /* pageable */
 	unsigned char *scratch, *scratch_should;
-	unsigned char *pinned, *pinned_should; /* the job got it */
+	unsigned char *pinned, *pinned_should; /* allocated by the job */
 	size_t pinned_bytes;
 	bool under_way, late, cancelled;
 	unsigned runs;
-	int expected;			/* what its function should return, if it ran */
+	int expected;			/* the function's expected result, if it ran */
 };
 
 static void *must_alloc(size_t bytes)
@@ -75,7 +75,7 @@ static void slot_fini(struct slot *s)
 	free(s->pinned_should);
 }
 
-/* A place of 1 byte or more in a slot's memories. */
+/* Draws a range of 1 byte or more in a slot's memories.  Returns its offset. */
 static size_t any_place(struct slot *s, size_t *bytes)
 {
 	size_t most = draw(&s->random, 4) ? 300 : s->bytes;
@@ -106,7 +106,7 @@ static int copy_out(struct slot *s)
 	return copy(s, s->out, s->out_should, s->scratch, s->scratch_should);
 }
 
-/* Reads what may just have come out. */
+/* Copies from the output, which an earlier copy may have just written. */
 static int copy_back_in(struct slot *s)
 {
 	return copy(s, s->scratch, s->scratch_should, s->out, s->out_should);
@@ -169,7 +169,7 @@ static int take_more_scratch(struct slot *s)
 	return ret ? ret : rnl_fill(mem, 0xdd, bytes);
 }
 
-/* Ignores an error of a call. The job fails nevertheless. */
+/* Makes a wrong call and ignores its error. The job fails nevertheless. */
 static int do_wrong(struct slot *s)
 {
 	void *mem;
@@ -202,7 +202,7 @@ static int slot_fn(struct rnl_job *job)
 			continue;
 		ret = draw(&s->random, 2) ? -EPROTO : do_wrong(s);
 	}
-	/* do_wrong() returns a positive number if a wrong call was not refused. */
+	/* do_wrong() returns a positive number if it ignored the error. */
 	s->expected = ret > 0 ? -ret : ret;
 	return ret;
 }
@@ -229,7 +229,7 @@ static void begin(struct slot *s)
 	ret = keyed ? submit_by_key_wait(pool, &s->job, key, RNL_FOREVER) :
 		      rnl_submit_wait(pool, &s->job, RNL_FOREVER);
 	ck_assert_int_eq(ret, 0);
-	/* From here on the job draws. */
+	/* From here on the job uses the slot's random numbers. */
 	s->under_way = true;
 	if (cancel)
 		s->cancelled = !rnl_job_cancel(&s->job);
@@ -255,7 +255,7 @@ static void check_result(struct slot *s)
 	}
 	ck_assert_uint_eq(s->runs, 1);
 	ck_assert_int_eq(result, s->expected);
-	/* Also after a failed job: what it issued before the error is done. */
+	/* This holds after a failed job, too: work issued before the error is done. */
 	ck_assert_msg(!memcmp(s->out, s->out_should, s->bytes), "what came out is wrong");
 	if (!s->pinned)
 		return;
@@ -296,7 +296,7 @@ static int submit_all(void *arg)
 
 /* ---- others ------------------------------------------------------------------------ */
 
-/* Gets and puts pinned buffers. Each buffer keeps what was written to it. */
+/* Gets and puts pinned buffers. Each buffer keeps its content while it is held. */
 static int hold_pinned(void *arg)
 {
 	uint64_t random = draws_of(seed, (uintptr_t)arg);
@@ -366,7 +366,7 @@ static int resize(void *arg)
 	return 0;
 }
 
-/* ---- all together -------------------------------------------------------------------- */
+/* ---- the tests -------------------------------------------------------------------- */
 
 static void check_all(void)
 {
@@ -427,7 +427,7 @@ TEST(jobs_end_as_their_history_allows_and_leave_no_memory_behind,
 	size_t before;
 
 	seed = draws_of(test_seed(), (uint64_t)_i);
-	/* A warm-up: some memory is allocated once in a process. */
+	/* A warm-up: some memory is allocated once per process. */
 	stress(FIRST, _i);
 	before = live_bytes();
 	stress((unsigned)(NR_JOBS / 2 / test_scale()), _i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notices for space, of a pool that has none, are cancelled or closed while they are submitted. None
- * is forgotten.
+ * Notices for space of a full pool are cancelled, or the pool is closed, during their submits. Each
+ * notice completes.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -21,7 +21,7 @@ struct notice {
 	pthread_t submitter;
 	uint64_t random;
 	_Atomic unsigned begun, ended, left;	/* the last round that ... */
-	_Atomic bool over;			/* no round follows `left` */
+	_Atomic bool over;			/* `left` is the last round */
 	unsigned nr_bad;
 };
 
@@ -37,7 +37,7 @@ static int cancel_all(void *arg)
 		do {
 			int ret = rnl_job_cancel(&n->job);
 
-			/* -EALREADY: before the notice is accepted, or when it is done */
+			/* -EALREADY: before the notice is accepted, or after it is done */
 			n->nr_bad += ret && ret != -EALREADY;
 			sched_yield();
 		} while (n->ended != round);

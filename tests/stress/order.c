@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two threads submit to one order at once: a job of a barrier, and one that comes after the barrier.
- * Whichever is first, neither waits for the other for ever.
+ * Two threads submit to one order concurrently: a job of a barrier, and a job that comes after the
+ * barrier. Whichever is first, the jobs do not deadlock.
  *
- * The second thread spins before its submit, for a time that goes up and down, so that the submits
- * meet at every place. The job of the barrier has another one behind it, which is in the barrier,
- * too.
+ * The second thread spins before its submit, for a varying time, so the submits meet at every
+ * place. The barrier's job has a chained job, which is in the barrier, too.
  */
 #include <runnel/more.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many threads get and put too few pinned buffers, and are halted anywhere. No two threads
- * have one buffer, and no buffer is lost.
+ * Many threads get and put pinned buffers, of which there are too few, and are halted anywhere. No
+ * two threads have the same buffer, and no buffer is lost.
  *
- * The content of the buffers is plain memory, so ThreadSanitizer checks how a buffer is
- * handed on.
+ * The buffers' content is plain memory, so ThreadSanitizer checks the order between a buffer's
+ * owners.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -17,13 +17,13 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-enum { NR_THREADS = 16, NR_HELD = 6, NR_STACKS = 16 /* of a size, see src/memory/pinned.h */ };
+enum { NR_THREADS = 16, NR_HELD = 6, NR_STACKS = 16 /* per size, see src/memory/pinned.h */ };
 
 /* ---- a buffer and its owner ------------------------------------------------ */
 
 struct held {
 	uint64_t *buf;
-	size_t nr;		/* words that are written at each end of a buffer */
+	size_t nr;		/* words written at each end of a buffer */
 	size_t bytes;
 	uint64_t mark;
 };
@@ -53,11 +53,11 @@ static bool is_marked(const struct held *h)
 
 static struct load {
 	struct rnl_pool *pool;
-	_Atomic unsigned nr_logged;	/* puts that were refused */
-	uint64_t seed, max, used;	/* bytes; in use before the test */
+	_Atomic unsigned nr_logged;	/* refused puts */
+	uint64_t seed, max, used;	/* limit in bytes; bytes in use before the test */
 	unsigned nr;			/* rounds of each thread */
-	size_t least, most;		/* about the bytes of a buffer; powers of two */
-	unsigned nr_held;		/* that a thread has at most */
+	size_t least, most;		/* approximate bytes of a buffer; powers of two */
+	unsigned nr_held;		/* limit of a thread's buffers */
 	_Atomic uint64_t nr_got, nr_refused, nr_waited;
 	_Atomic unsigned nr_come, nr_running;
 	_Atomic bool go;
@@ -81,7 +81,7 @@ static size_t bytes_of(uint64_t *random)
 	return octaves ? bytes - draw(random, (unsigned)bytes / 2) : bytes;
 }
 
-/* A thread that has a buffer does not wait for more, so each wait ends. */
+/* A thread that has a buffer does not wait for another one, so each wait ends. */
 static int turn(struct held held[NR_HELD], uint64_t *random, uint64_t value)
 {
 	struct held *h = &held[draw(random, load.nr_held)];
@@ -193,7 +193,7 @@ static void run(bool one_stack)
 	halts_begin(HALTS_THREADS, load.seed);
 	load.go = true;
 	while (load.nr_running) {
-		/* What threads have never exceeds what there is. */
+		/* The used memory never exceeds the limit. */
 		ck_assert_uint_le(figures_of(load.pool).pinned_used, load.max);
 		usleep(1000);
 	}
@@ -209,7 +209,7 @@ static void run(bool one_stack)
 
 TEST(a_buffer_of_many_sizes_is_one_threads_alone, .timeout_s = 60)
 {
-	/* The threads take each other's memory all the time. */
+	/* Many sizes: threads take memory that other threads have put. */
 	begin(2 * MIB, 60000, 256, 256 * KIB);
 	run(false);
 	end();

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that are placed on devices, and jobs that are not: none is left in a queue while a worker
- * that may take it sleeps. Workers park at once, so each job depends on a wake.
+ * Jobs that are placed on devices, and jobs that are not: no job is left in a queue while a worker
+ * that may take it sleeps. Workers park immediately, so each job depends on a wake.
  *
- * In the first tests each job of a round returns when all have begun, so each needs a worker of its
- * own, one of its device if it is placed. The last one has many submitters, and resizes.
+ * In the first tests each job of a round returns when all have begun, so each job needs its own
+ * worker, and a placed job needs a worker of its device. The last test has many submitters, and
+ * resizes.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -21,8 +22,8 @@ enum { NR_DEVICES = 2, EACH = 2, NR = NR_DEVICES * EACH, NR_ROUNDS = 6000 };
 
 struct item {
 	struct rnl_job job;
-	int place;			/* -1: it is not placed */
-	bool meets;			/* it waits for the others of the round */
+	int place;			/* -1: not placed */
+	bool meets;			/* waits for the other jobs of the round */
 	int ran_on;
 };
 
@@ -33,7 +34,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static unsigned nr_came, nr_to_come;
 
-/* Waits for all jobs of the round; 0, or -ETIME. */
+/* Waits for all jobs of the round.  Returns 0 or -ETIME. */
 static int meet(void)
 {
 	struct timespec until;
@@ -88,8 +89,9 @@ static int submit_all(void *arg)
 }
 
 /*
- * All are placed and meet, or none is placed and all meet, or those of one device meet, and the
- * others are open and return at once.  Else an open one could have a worker that a placed one needs.
+ * Either all jobs are placed and meet, or no job is placed and all meet, or the jobs of one device
+ * meet and the others are open and return immediately. Otherwise an open job could take a worker
+ * that a placed job needs.
  */
 static void draw_places(uint64_t *random, bool urgent)
 {
@@ -158,8 +160,8 @@ TEST(urgent_ones_meet_them, .timeout_s = 120)
 }
 
 /*
- * A device's workers are busy with all but one; jobs that are placed there, more than one at a
- * time, and open jobs are submitted at once, to queues of workers that take neither.
+ * A device's workers are all busy except one. Several jobs that are placed there, and open jobs,
+ * are submitted concurrently, to queues of workers that can take neither.
  */
 static struct gate *held_at;
 
@@ -207,9 +209,9 @@ TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_
 /* ---- behind a job that keeps its worker -------------------------------------------- */
 
 /*
- * A job is placed, and put in the queue of a worker that is awake, so its submit wakes none. That
- * worker takes a keyed job first, which returns when the other one is done: so the worker has to
- * wake another one of its device.
+ * A placed job goes to the queue of a worker that is awake, so its submit wakes no worker. That
+ * worker first takes a keyed job, which returns when the placed job is done. So the worker has to
+ * wake another worker of its device.
  */
 static struct rnl_job start, placed_one;
 static sem_t over;
@@ -257,7 +259,7 @@ TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 1
 
 		must(rnl_job_set_device(&start, device));
 		must(rnl_job_set_device(&placed_one, device));
-		/* Its worker is awake, and is the submitter's usual one. */
+		/* The worker is awake, and is the submitter's usual one. */
 		must(rnl_submit(pool, &start));
 		must(rnl_job_wait(&start, RNL_FOREVER));
 		let_pass(&random);
@@ -350,7 +352,7 @@ static void collect(struct submitter *s, struct placed *p)
 		s->wrong = p->wrong;
 }
 
-/* Sometimes nothing is under way, so that all workers sleep. */
+/* Sometimes no job is in flight, so all workers sleep. */
 static void *submit_often(void *arg)
 {
 	struct submitter *s = arg;
@@ -410,6 +412,6 @@ TEST(no_placed_job_is_left_behind_by_resizes, .timeout_s = 120)
 
 TEST(nor_with_urgent_workers, .timeout_s = 120)
 {
-	/* One more than there are devices: the first of the other workers is not of the first. */
+	/* One more than there are devices, so the first other worker is not of the first device. */
 	through_resizes(NR_DEVICES + 1);
 }

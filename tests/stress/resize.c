@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys keep their order through a thousand resizes, on the host and on the device, and a
- * job that was submitted beside a resize does not wait for another resize.
+ * Keys keep their order through a thousand resizes, on the host and on the device, and a job that
+ * was submitted during a resize does not wait for another resize.
  *
  * Each key has one submitter, so its jobs have one order. Each function adds 1 to its key's
  * count. Some also issue copies: the first reads the key's note on the device, the second
- * writes the job's number there. The note must be that of the job before.
- * All of it is plain memory, so ThreadSanitizer checks the order, too.
+ * writes the job's number there. It must be the note of the job before. All this is plain memory,
+ * so ThreadSanitizer checks the order, too.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -22,10 +22,10 @@
 #define MAX_WORKERS 16
 #define NR_SUBMITTERS 3
 #define NR_KEYS 64
-#define WINDOW 128		/* jobs that a submitter has under way at most */
+#define WINDOW 128		/* limit of a submitter's jobs in flight */
 
 struct key {
-	uint64_t submitted, noting;	/* the last job's number; the last with a note */
+	uint64_t submitted, noting;	/* number of the last job; of the last job with a note */
 	uint64_t ran;			/* written by functions */
 	uint64_t noted;			/* written on the device */
 };
@@ -98,10 +98,7 @@ static int submit(struct submitter *s, struct item *item)
 	struct key *key = k < NR_KEYS && draw(&s->random, 4) ? &s->test->keys[k] : NULL;
 	int ret;
 
-	/*
-	 * Keeps one key for some jobs: if one of its jobs is late, others are there to come
-	 * early.
-	 */
+	/* Keeps one key for some jobs: if one of them is delayed, others can overtake it. */
 	if (!draw(&s->random, 4))
 		s->key = draw(&s->random, (NR_KEYS - 1) / NR_SUBMITTERS + 1);
 	item->key = key;
@@ -154,7 +151,7 @@ static void *submit_all(void *arg)
 			collect(s, item);
 		if (!s->wrong && submit(s, item))
 			s->wrong = "a submit failed";
-		/* Sometimes nothing is under way, sometimes much. */
+		/* Sometimes no jobs are in flight, sometimes many. */
 		if (!draw(&s->random, 256))
 			usleep(draw(&s->random, 500));
 	}
@@ -227,14 +224,14 @@ TEST(they_do_so_when_queues_are_full_and_workers_park_at_once, .timeout_s = 120)
 	order_is_kept(-1, 64);
 }
 
-/* ---- no later submit that helps -------------------------------------------- */
+/* ---- no later submit wakes a worker -------------------------------------------- */
 
 #define BURST 64
 
 /*
- * Submits some jobs, then waits for them. The resizer halts it during a submit. The halt
- * lasts until the resize is done, unless the resize waits for the submit, and until the pool
- * is quiet. It is the burst's last submit, so no later one wakes a worker.
+ * Submits some jobs, then waits for them. The resizer halts the thread during a submit. The halt
+ * lasts until the resize is done, unless the resize waits for the submit, and until the pool is
+ * idle. The halted submit is the burst's last one, so no later submit wakes a worker.
  */
 struct lone {
 	pthread_t thread;
@@ -259,7 +256,7 @@ static void note_halt(void)
 	nanosleep(&ts, NULL);
 }
 
-/* Workers are busy, so most submits wake none and are halted before the critical part. */
+/* Keeps workers busy: most submits wake no worker, and are halted before the critical part. */
 static int work_fn(struct rnl_job *job)
 {
 	(void)job;
@@ -329,7 +326,7 @@ TEST(what_is_submitted_beside_a_resize_waits_for_no_other_one, .timeout_s = 120)
 			must(rnl_pool_resize(lone.pool, nr_workers));
 		}
 		lone.resizes = false;
-		/* All jobs of the burst end without another resize. */
+		/* All jobs of the burst must end without another resize. */
 		while (lone.ended == begun && !lone.wrong)
 			usleep(10);
 	}

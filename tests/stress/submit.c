@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submits that are stopped after each instruction while the pool is resized or closed, or
- * the job is cancelled or done. No job is lost, and the library touches no job that is done.
+ * Submits are stopped after each instruction while the pool is resized or closed, or the job is
+ * cancelled or done. No job is lost, and the library accesses no job that is done.
  *
  * env: RNL_STEP_STRIDE=1 stops after each instruction.
  */
@@ -13,7 +13,7 @@
 
 #define POISON 0x5a
 
-static int other_ret;	/* what the other call returned */
+static int other_ret;	/* result of the other call */
 
 /* ---- submits of every kind ------------------------------------------------ */
 
@@ -53,9 +53,9 @@ static void call_submit(void)
 	ret = submit_way(&a);
 }
 
-/* ---- ... beside resizes --------------------------------------------------- */
+/* ---- ... during resizes --------------------------------------------------- */
 
-/* Two resizes come between the submit's look at the table and its promise. */
+/* Two resizes between the submit's read of the table and its promise. */
 #define KEYED_STRIDE (SANITIZED ? 21 : 7)
 
 static unsigned nr_resizes;
@@ -113,7 +113,7 @@ TEST(a_submit_beside_two_resizes_loses_no_job, .timeout_s = 120)
 	submit_beside_resizes(2);
 }
 
-/* ---- ... beside a close --------------------------------------------------- */
+/* ---- ... during a close --------------------------------------------------- */
 
 static void prepare_closed(void)
 {
@@ -140,7 +140,7 @@ static void check_closed(void)
 			      "way %d: an accepted job was lost (instruction %u)", way, steps.nr);
 	if (ret)
 		ck_assert_int_eq(a.runs, 0);
-	/* The notice may have been started already. */
+	/* The notice may have started already. */
 	if (!ret)
 		ck_done(&a, way == FOR_SPACE && !a.runs ? -ECANCELED : 0);
 	must(rnl_pool_drain(pool, patience_ns()));
@@ -155,12 +155,12 @@ TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused, .timeout_s = 120)
 		steps_through(prepare_closed, call_submit, other_close, check_closed);
 }
 
-/* ---- ... beside a cancel -------------------------------------------------- */
+/* ---- ... during a cancel -------------------------------------------------- */
 
 static void prepare_cancelled(void)
 {
 	round_nr++;
-	/* A job that was submitted before, so it may be cancelled at any time. */
+	/* The job was submitted before, so it may be cancelled at any time. */
 	notified_of(&a);
 	ck_assert_int_eq(submit_and_wait(pool, &a.job), 0);
 	a.runs = 0;
@@ -191,9 +191,9 @@ TEST(a_submit_beside_a_cancel_is_not_forgotten, .timeout_s = 120)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- ... refused, beside a wait for the space that it took meanwhile -------- */
+/* ---- ... refused, while another submit waits for the space it reserved -------- */
 
-/* A reservation lasts about 30 instructions, so some stops meet it. */
+/* A reservation lasts about 30 instructions, so some stops are during it. */
 #define REFUSED_STRIDE (SANITIZED ? 21 : 7)
 
 static bool waits_keyed;
@@ -212,7 +212,7 @@ static void prepare_refused(void)
 	ck_assert_int_eq(rnl_submit(pool, &b.job), 0);
 }
 
-/* No other job is left that could make space, so only the refused submit can wake this waiter. */
+/* No other job can make space, so only the refused submit can wake this waiter. */
 static void other_wait(void)
 {
 	double since;
@@ -228,7 +228,7 @@ static void other_wait(void)
 static void check_refused(void)
 {
 	ck_assert(!ret || ret == -EAGAIN);
-	/* A wait that times out looks again, and finds space without a wake. */
+	/* A wait checks again at its timeout, and finds space even without a wake. */
 	ck_assert_msg(!other_ret && other_took < 1e-9 * (double)patience_ns(),
 		      "round %u: a submit took its reservation back and woke no thread (instruction %u)",
 		      round_nr, steps.nr);
@@ -253,7 +253,7 @@ TEST(a_submit_that_is_refused_tells_who_waits_of_the_room_it_had, .timeout_s = 1
 	rnl_pool_destroy(pool);
 }
 
-/* ---- ... of a job that comes after, and is done before its submit returns --- */
+/* ---- ... of a dependent job, which is done before its submit returns --- */
 
 enum end { BY_TEST, BY_CQ, BY_CALLBACK, NR_ENDS };
 
@@ -301,7 +301,7 @@ static bool inherit_if_done(void)
 	return inherited;
 }
 
-/* The job may not be submitted yet. Then check_inherited() looks at it. */
+/* If the job is not submitted yet, check_inherited() looks at it. */
 static void other_inherit(void)
 {
 	double until = seconds_now() + 2e-3;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces start and stop, and give figures, while jobs run and the pool is resized. Each
- * job runs once, and each trace is a whole file.
+ * Traces start, stop and report figures while jobs run and the pool is resized. Each job runs once,
+ * and each trace is a complete file.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -88,7 +88,7 @@ static void *submit_main(void *arg)
 	return NULL;
 }
 
-/* Whether the file begins and ends as JSON. */
+/* Returns true if the file begins and ends like JSON. */
 static bool opens(const char *path)
 {
 	FILE *file = fopen(path, "r");
@@ -103,7 +103,7 @@ static bool opens(const char *path)
 	return ok;
 }
 
-/* Several threads start and stop the pool's one trace. */
+/* Starts and stops the pool's only trace; several threads do. */
 static void *trace_main(void *arg)
 {
 	struct tracer *t = arg;
@@ -202,7 +202,7 @@ static void *trace_on(void *arg)
 	return NULL;
 }
 
-/* A thread is started once in a pool's life, so these are many short lives. */
+/* A pool starts each thread once, so this takes many short-lived pools. */
 TEST(test_traces_come_and_go_while_workers_come_for_the_first_time, .timeout_s = 120)
 {
 	for (unsigned i = 0; i < NR_POOLS; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits, reaps and cancels that are stopped after each instruction while the event that they
- * wait for happens. None sleeps on, and none returns what is not true.
+ * Waits, reaps and cancels are stopped after each instruction while their event happens. No call
+ * sleeps on, and no call returns a wrong result.
  *
  * env: RNL_STEP_STRIDE=1 stops after each instruction.
  */
@@ -11,7 +11,7 @@
 
 static double since;		/* when the call began */
 
-/* A wait that times out looks again, and returns 0 without a wake. */
+/* A wait checks again at its timeout, and returns 0 even without a wake. */
 static void check_woken(void)
 {
 	ck_assert_msg(seconds_now() - since < 1e-9 * (double)patience_ns(),
@@ -21,7 +21,7 @@ static void check_woken(void)
 /* ---- the reader of a completion queue ------------------------------------- */
 
 static struct rnl_cq *cq;
-static unsigned nr_before, nr_come, max; /* jobs in the queue; beside the call; asked for */
+static unsigned nr_before, nr_come, max; /* jobs in the queue; added during the call; asked for */
 static bool waits;
 static struct rnl_job jobs[3], *list[4];
 
@@ -65,7 +65,7 @@ static void check_reaped(void)
 		ret = rnl_cq_reap(cq, list, max, 0);
 		ck_assert_int_gt(ret, 0);
 	}
-	/* Some rounds have no event. */
+	/* The queue is empty now. */
 	ck_assert_int_eq(rnl_cq_reap(cq, list, max, 0), 0);
 	ck_assert(!readable(rnl_cq_fd(cq)));
 }
@@ -86,7 +86,7 @@ TEST(a_reap_beside_a_completion_leaves_the_queue_readable, .timeout_s = 120)
 	rnl_cq_destroy(cq);
 }
 
-/* Two jobs come between its look at the empty list and its arming, and it takes one. */
+/* Two jobs arrive between the reap's look at the empty list and its arming; it takes one. */
 TEST(a_reap_that_takes_a_part_of_what_comes_leaves_the_queue_readable, .timeout_s = 120)
 {
 	skip_without_steps();
@@ -104,7 +104,7 @@ TEST(a_reap_that_takes_a_part_of_what_comes_leaves_the_queue_readable, .timeout_
 	rnl_cq_destroy(cq);
 }
 
-/* ---- a wait for what is about to come -------------------------------------- */
+/* ---- a wait for an event that is about to happen -------------------------------------- */
 
 enum wait { JOB, BARRIER, DRAIN, ROOM, ROOM_KEYED, NR_WAITS };
 
