@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Producers of small requests. They cancel, dawdle, or never come back. Each committed
- * request ends once, in the way that it asked for, with the right output.
+ * Producers send small requests; they cancel some, delay some, and never commit some. Each
+ * committed request completes once, by the means that it asked for, with the right output.
  *
  * DESIGN
- *	kernel.h says what a request's output is. The function of some batchers fails
- *	now and then.
+ *	kernel.h defines a request's output. The function of some batchers fails now and then.
  */
 #include "asks.h"
 #include "torture.h"
@@ -179,7 +178,7 @@ static void commit(struct sender *s, struct item *item)
 	(void)said(s->round, rnl_request_release(&item->request), 0, "rnl_request_release");
 }
 
-/* ---- ends ------------------------------------------------------------------------- */
+/* ---- completions ------------------------------------------------------------------------- */
 
 static void reap(struct sender *s)
 {
@@ -197,7 +196,7 @@ static void reap(struct sender *s)
 	}
 }
 
-/* Whether the request has ended; @wait: waits for it first, where it can be waited for. */
+/* Returns true if the request has ended.  @wait: waits for it first, if its means has a wait. */
 static bool has_ended(struct sender *s, struct item *item, bool wait)
 {
 	at(s->seat, "waiting for a request");
@@ -254,7 +253,7 @@ static void send_all(struct seat *seat)
 	while (!r->stop) {
 		struct item *item = &s->items[draw(&seat->random, NR_EACH)];
 
-		/* The other reserved requests are late; the last one is never committed. */
+		/* Other reserved requests are committed later; the last one never is. */
 		if (item->stage == FREE)
 			reserve(s, item);
 		if (item->stage == RESERVED && item != &s->items[NR_EACH - 1] &&
@@ -287,7 +286,7 @@ static void draw_attr(struct batch *b, struct round *r, uint64_t *random)
 	attr->max_in_flight = 1 + draw(random, 6);
 	attr->slab_bytes = attr->in_bytes * (1 + draw(random, 40));
 	attr->nr_slabs = 1 + draw(random, 6);
-	/* One slab for each request that is never committed, and one more. */
+	/* One slab for each request that is never committed, plus one. */
 	attr->max_slabs = attr->nr_slabs + NR_SENDERS_MAX + 1;
 	b->fails = !draw(random, 4);
 }
@@ -328,7 +327,7 @@ void batch_end(struct round *r)
 	if (!b)
 		return;
 	rnl_batcher_destroy(b->batcher);
-	/* All callbacks have returned by now, so a second call would have been counted. */
+	/* All callbacks have returned, so a second call would have been counted. */
 	for (unsigned i = 0; i < b->nr_senders; i++) {
 		for (unsigned k = 0; k < NR_EACH; k++) {
 			if (b->senders[i].items[k].nr_ends > 1)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains: a few jobs, each of which begins the next one, from its function or its callback, as
- * a connection's state machine does. Some chains have a key, and some jobs of them are cancelled.
+ * Chains: a few jobs, each of which begins the next one from its function or its callback, like a
+ * connection's state machine. Some chains have a key, and some of their jobs are cancelled.
  *
  * DESIGN
- *	A chain has hops to go. When a link cannot be begun, or ends without having run, the
- *	chain breaks, and its seat mends it with new hops. Links of a chain follow each
- *	other, so the links' count is plain memory where there is a key.
+ *	A chain has a number of hops left. When a link cannot be begun, or ends without having run,
+ *	the chain breaks, and its seat mends it with new hops. The links of a chain run one after
+ *	the other, so with a key their count is plain memory.
  */
 #include "life.h"
 
@@ -20,9 +20,9 @@ struct chain {
 	unsigned nr_links;
 	bool keyed, from_function;
 	uint64_t key;
-	_Atomic unsigned hops;		/* to go */
-	_Atomic bool whole;		/* a link is under way */
-	uint64_t nr_ran;		/* of a chain with a key */
+	_Atomic unsigned hops;		/* hops left */
+	_Atomic bool whole;		/* a link is in flight */
+	uint64_t nr_ran;		/* if the chain has a key */
 };
 
 static unsigned place_of(const struct chain *c, const struct life *life)
@@ -34,7 +34,7 @@ static unsigned place_of(const struct chain *c, const struct life *life)
 	return i;
 }
 
-/* Begins the link behind @life, or breaks. */
+/* Begins the link after @life, or breaks the chain. */
 static void hop(struct chain *c, const struct life *life)
 {
 	struct life *next = c->links[(place_of(c, life) + 1) % c->nr_links];

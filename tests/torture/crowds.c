@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Crowds: jobs that are submitted together, so that their worker has a backlog, and that gather.
+ * Crowds: jobs that gather, submitted together, so their worker has a backlog.
  *
  * DESIGN
- *	Most functions are short, as long ones end a group. Some crowds have jobs that do not
- *	gather, or that have a key, or jobs of a barrier. Each job's output is compared, however
- *	the works of the crowd were mixed.
- *	A crowd is over when all of its jobs were told. Its barrier is done then, or soon.
+ *	Most functions are short, because long ones end a group. Some crowds have jobs that do not
+ *	gather, or that have a key, or jobs of a barrier. Each job's output is compared, however the
+ *	work of the crowd was mixed. A crowd is over when its maker was notified of all its jobs.
+ *	Its barrier is done then, or soon.
  */
 #include "life.h"
 
@@ -58,7 +58,7 @@ static void prepare(struct crowd *c, struct one *one, unsigned dawdlers)
 	struct round *r = c->seat->round;
 	uint64_t *random = &c->seat->random;
 
-	/* One that issues nothing ends a group. */
+	/* A job that issues no work ends a group. */
 	do
 		work_begin(&one->work, r, random);
 	while (one->work.what < COPIES && draw(random, 8));
@@ -67,7 +67,7 @@ static void prepare(struct crowd *c, struct one *one, unsigned dawdlers)
 		tally_wrong(UNDOCUMENTED, "a job of a crowd could not be added");
 }
 
-/* By one call. Return: how many were accepted. */
+/* Submits by one call. Returns the number of accepted jobs. */
 static unsigned submit(struct crowd *c, unsigned nr)
 {
 	struct rnl_pool *pool = c->seat->round->pool;
@@ -88,7 +88,7 @@ static unsigned submit(struct crowd *c, unsigned nr)
 	return ret < 0 ? 0 : (unsigned)ret;
 }
 
-/* Each by a call of its own, with keys that some share. Return: how many were accepted. */
+/* Submits each job by one call, with shared keys. Returns the number of accepted jobs. */
 static unsigned submit_each(struct crowd *c, unsigned nr)
 {
 	uint64_t *random = &c->seat->random;
@@ -111,7 +111,7 @@ static bool all_free(const struct crowd *c)
 	return true;
 }
 
-/* All of its jobs were told. */
+/* Checks the barrier after all notifications of its jobs. */
 static void check_barrier(struct crowd *c, unsigned nr)
 {
 	bool failed = false, has_it = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Delayed jobs: some start once, some submit themselves again for their next time, some are
- * cancelled long before their time. None starts early, by a clock of our own.
+ * cancelled long before their time. No job starts early by the test's clock.
  */
 #include "life.h"
 
@@ -13,8 +13,8 @@
 struct due {
 	struct life *life;
 	_Atomic int64_t start_ns; /* of this life */
-	int64_t period_ns;	/* 0: it comes once */
-	_Atomic int64_t owed_ns; /* when it should have been told; 0: not known, or it was */
+	int64_t period_ns;	/* 0: starts once */
+	_Atomic int64_t owed_ns; /* when its notification is due; 0: unknown, or it was notified */
 };
 
 struct dues {
@@ -33,13 +33,12 @@ static int run(struct life *life)
 	return 0;
 }
 
-/* Patience for a busy machine. */
 static int64_t patience(void)
 {
 	return long_ns() / 2;
 }
 
-/* At most one thread has the job. */
+/* Submits a job, which only the calling thread uses. */
 static void submit(struct due *d)
 {
 	struct life *life = d->life;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Echoes: jobs that are replayed.  Each has the device write a word that its own arguments name.
+ * Echoes: jobs that are replayed. Each makes the device write a word that its arguments name.
  *
  * DESIGN
- *	All of them have one function, so a worker records it, and the word that comes out tells
- *	whose arguments a replay had.  Now and then a function asks for more scratch, or fails; its
- *	jobs are no echoes, but they have the worker's scratch, and its records, change.
+ *	All echoes have one function, so a worker records it, and the written word shows which job's
+ *	arguments a replay had. Now and then another function asks for more scratch, or fails. Its
+ *	jobs are not echoes, but they change the worker's scratch and its records.
  */
 #include <runnel/kernel.h>
 #include <runnel/memory.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fans: some jobs of a barrier, and one or two that tell of them: by
- * rnl_barrier_notify(), or because it comes after the barrier, in an order or not.
+ * Fans: some jobs of a barrier, and one or two tellers, which complete after them: a notice by
+ * rnl_barrier_notify(), or a job that comes after the barrier, in an order or not.
  *
  * DESIGN
- *	The jobs of the barrier are told by nobody. When all that tell of them were told, they are
- *	done, and the barrier is freed and their memory used for other things at once. If nobody
- *	was accepted to tell, a wait for the barrier does.
- *	Each lane is a thread, which numbers what it submits to the order that all share. On
- *	the order's worker the last number that started is plain memory.
+ *	The barrier's jobs have no notification. When all tellers have completed, the jobs are done:
+ *	the barrier is freed and the jobs' memory overwritten immediately. If no teller was
+ *	accepted, the thread waits for the barrier.
+ *	Each lane is a thread, which numbers its submits to the shared order. On the order's worker
+ *	the last number that started is plain memory.
  */
 #include "holds.h"
 
@@ -18,27 +18,27 @@
 #include <runnel/more.h>
 
 #define NR_LANES 2
-#define NR_FANS 9		/* of a lane, three of each kind */
+#define NR_FANS 9		/* fans of a lane, three of each kind */
 #define NR_BLADES 4
-#define NR_TELLERS 2		/* the second one only notifies, if there is one */
+#define NR_TELLERS 2		/* the second one, if any, is a notice */
 
-enum kind { NOTIFIES, AFTER, ORDERED, NR_KINDS };	/* of the first one that tells */
+enum kind { NOTIFIES, AFTER, ORDERED, NR_KINDS };	/* kind of the first teller */
 
 struct fan {
 	struct lane *lane;
 	enum kind kind;
-	void *memory;			/* of the barrier */
+	void *memory;			/* memory of the barrier */
 	struct rnl_barrier *barrier;
-	unsigned nr;			/* accepted of its jobs */
+	unsigned nr;			/* accepted jobs */
 	struct life *jobs[NR_BLADES], *tellers[NR_TELLERS];
-	bool notifies[NR_TELLERS];	/* that one does */
-	int notified[NR_TELLERS];		/* its result, of ... */
+	bool notifies[NR_TELLERS];	/* the teller is a notice */
+	int notified[NR_TELLERS];		/* results of the tellers ... */
 	bool was_notified[NR_TELLERS];
-	_Atomic unsigned nr_to_tell;	/* these, and the thread that begins */
+	_Atomic unsigned nr_to_tell;	/* tellers left, and the thread that begins */
 	struct ticket *tickets[NR_BLADES];
 	bool held[NR_BLADES];
 	int results[NR_BLADES];
-	bool wrote[NR_BLADES];		/* plain memory, by the jobs */
+	bool wrote[NR_BLADES];		/* plain memory, written by the jobs */
 	uint64_t number;		/* in the order */
 	_Atomic bool busy;
 };
@@ -54,8 +54,8 @@ struct fans {
 	struct tickets tickets;
 	struct rnl_order order;
 	uint64_t key;
-	int place;			/* of the jobs of the order */
-	_Atomic unsigned nr_lanes;	/* that submit to the order */
+	int place;			/* place of the order's jobs */
+	_Atomic unsigned nr_lanes;	/* lanes that submit to the order */
 	struct lane lanes[NR_LANES];
 };
 
@@ -115,7 +115,7 @@ static int run(struct life *life)
 	return (int)draw(&life->random, 100);
 }
 
-/* What a notice's result may be: check() has a closer look. */
+/* Returns true if a notice may have this result; check() looks closer. */
 static bool may_end(const struct life *life, int result)
 {
 	const struct fan *f = life->arg;
@@ -123,7 +123,7 @@ static bool may_end(const struct life *life, int result)
 	return f->notifies[life->number] && !life->nr_cancelled && result <= 0;
 }
 
-/* ---- when all are done ------------------------------------------------------------ */
+/* ---- the end of a fan ------------------------------------------------------------ */
 
 static void scrap(struct fan *f)
 {
@@ -156,7 +156,7 @@ static void check(const struct fan *f, unsigned teller)
 			    "it %s failed", result, life->nr_run, failed ? "one" : "none");
 }
 
-/* The last one of those that tell, and of the thread that began, has the fan. */
+/* The last of the tellers and the thread that began ends the fan. */
 static void one_less(struct fan *f)
 {
 	if (--f->nr_to_tell)
@@ -222,7 +222,7 @@ static int submit_it(struct fan *f, unsigned teller, uint64_t *random)
 	return submit_in_order(order, job);
 }
 
-/* Whether it was accepted: then it tells. */
+/* Returns true if the teller was accepted. */
 static bool submit_teller(struct fan *f, unsigned teller, uint64_t *random)
 {
 	const bool closed = f->lane->round->closed;
@@ -309,7 +309,7 @@ static void sit(struct seat *seat)
 			(void)life_cancel(f->tellers[draw(random, NR_TELLERS)]);
 		nap_us(draw(random, 200));
 	}
-	/* The last lane ends the order: there are no more submits. */
+	/* The last lane destroys the order: there are no more submits. */
 	at(seat, "rnl_order_fini");
 	if (!--lane->fans->nr_lanes) {
 		rnl_order_fini(&lane->fans->order);
@@ -326,7 +326,7 @@ static void make(struct fan *f, struct round *r, struct ticket *tickets)
 		f->jobs[i]->may_end = may_end_job;
 		f->tickets[i] = &tickets[i];
 	}
-	/* Behind the jobs, as one's end is theirs. */
+	/* Made after the jobs, because a teller's end is also the jobs' end. */
 	for (unsigned i = 0; i < NR_TELLERS; i++) {
 		f->notifies[i] = i || f->kind == NOTIFIES;
 		f->tellers[i] = life_new(r, f->notifies[i] ? "a notice of a fan" : "a fan",
@@ -335,7 +335,7 @@ static void make(struct fan *f, struct round *r, struct ticket *tickets)
 		f->tellers[i]->number = i;
 		if (f->kind == ORDERED)
 			f->tellers[i]->same_place = &f->lane->fans->place;
-		f->tellers[i]->may_end_unrun = true;	/* check() has a closer look */
+		f->tellers[i]->may_end_unrun = true;	/* check() looks closer */
 		f->tellers[i]->may_end = may_end;
 	}
 }

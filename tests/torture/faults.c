@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults: on the double of the CUDA runtime calls fail, dawdle, or lose the device; and
- * checks of what a round leaves behind, there and in the process.
+ * Faults: on the double of the CUDA runtime, calls fail, are delayed, or lose the device; and
+ * checks for objects that a round leaks, on the double and in the process.
  */
 #include "torture.h"
 
@@ -20,7 +20,7 @@
 #pragma weak fake_misuses
 #pragma weak fake_plan
 
-/* Calls that free are not among them: what they should have freed would stay. */
+/* Calls that may fail.  Calls that free are not listed: they would leak. */
 static const char *const functions[] = {
 	"cuStreamWriteValue32", "cudaEventCreateWithFlags", "cudaEventRecord", "cudaHostAlloc",
 	"cudaLaunchKernel", "cudaMallocFromPoolAsync", "cudaMemcpy2DAsync", "cudaMemcpyAsync",
@@ -66,7 +66,7 @@ void faults_begin(struct round *r)
 	if (options.fake)
 		plan("delay_calls=%u,delay_ops=%u", up_to_us[draw(&r->random, COUNT(up_to_us) - 1)],
 		     up_to_us[draw(&r->random, COUNT(up_to_us))]);
-	/* Some faults come before there is a pool. */
+	/* Some faults happen before there is a pool. */
 	if (r->faults == SOME_CALLS && !draw(&r->random, 4))
 		(void)fake_fail(functions[draw(&r->random, COUNT(functions))],
 				1 + draw(&r->random, 20), MEMORY_ALLOCATION, false);
@@ -92,7 +92,7 @@ static void lose_the_device(struct seat *seat)
 	nap_us(draw(&seat->random, 60000));
 	r->failed_at_ns = now_ns();
 	r->failing = true;
-	/* In the next calls, or at once. */
+	/* In one of the next calls, or immediately. */
 	if (draw(&seat->random, 2)) {
 		(void)fake_fail(NULL, 1 + draw(&seat->random, 50), code, true);
 		nap_us(draw(&seat->random, 5000));
@@ -112,14 +112,14 @@ void faults_meddle(struct seat *seat)
 	while (!r->over) {
 		const char *function = functions[draw(&seat->random, COUNT(functions))];
 
-		/* Plans nothing if all plans are in use. */
+		/* Fails if all plans are in use. */
 		if (!fake_fail(function, 1 + draw(&seat->random, 100), MEMORY_ALLOCATION, false))
 			tally_add(NR_FAULTS, 1);
 		nap_us(draw(&seat->random, 3000));
 	}
 }
 
-/* ---- what is left ------------------------------------------------------------------- */
+/* ---- leaks ------------------------------------------------------------------- */
 
 static unsigned entries_of(const char *path)
 {
@@ -134,8 +134,8 @@ static unsigned entries_of(const char *path)
 }
 
 /*
- * Threads of the process without the double's executors, which it keeps.  ThreadSanitizer starts
- * threads of its own at any time.
+ * Counts the process's threads without the double's executors, which may stay. ThreadSanitizer
+ * starts threads at any time, so there the count is 0.
  */
 static unsigned nr_threads(void)
 {
@@ -144,7 +144,7 @@ static unsigned nr_threads(void)
 
 	if (THREAD_SANITIZED)
 		return 0;
-	/* An executor that ends between the two counts would be taken off without having been listed. */
+	/* Repeats if executors ended meanwhile: they would be subtracted without being listed. */
 	do {
 		if (options.fake)
 			fake_alive(&before);

@@ -4,9 +4,9 @@
  *
  * DESIGN
  *	Each job of the barrier sets a word on the device, and each job after it copies
- *	all words of the barrier's jobs. So a job that comes early, on the host or on the
- *	device, is noticed. The byte in a word tells the group's round, so no word is
- *	cleared between rounds.
+ *	all words of the barrier's jobs. So a job that runs early, on the host or on the device, is
+ *	noticed. The byte in a word identifies the group's round, so words need not be cleared
+ *	between rounds.
  */
 #include "slots.h"
 
@@ -16,7 +16,7 @@
 #include <runnel/thread.h>
 
 #define WORDS_BYTES (IN_GROUP * sizeof(uint64_t))
-#define SEEN_BYTES ((IN_GROUP + 1) * WORDS_BYTES)	/* the last one is the join's */
+#define SEEN_BYTES ((IN_GROUP + 1) * WORDS_BYTES)	/* the last row is the join's */
 
 /* ---- on workers ------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ int group_issue(const struct slot *slot)
 	return rnl_copy(g->seen[slot->place], g->words, WORDS_BYTES);
 }
 
-/* The functions of all jobs of the barrier have run. */
+/* Checks that the functions of all jobs of the barrier have run. */
 void group_check_before(const struct slot *slot)
 {
 	const struct group *g = slot->after;
@@ -42,7 +42,10 @@ void group_check_before(const struct slot *slot)
 	}
 }
 
-/* @teller: how the job after it is told. A queue holds its jobs in the order of their ends. */
+/*
+ * Returns true if the job is known to be done. @teller: how the job after it is notified. A queue
+ * returns its jobs in the order of their ends.
+ */
 static bool is_notified(struct slot *slot, enum end teller)
 {
 	uint64_t state;
@@ -76,7 +79,7 @@ void group_check_told(const struct slot *slot)
 	}
 }
 
-/* Checks what a job or a join saw on the device, if all jobs of the barrier succeeded. */
+/* Checks the words that a job or a join copied, if all jobs of the barrier succeeded. */
 static void check_seen(const struct group *g, unsigned place, enum wrong wrong, const char *who)
 {
 	const unsigned char *seen = (const unsigned char *)g->seen[place];
@@ -92,7 +95,7 @@ static void check_seen(const struct group *g, unsigned place, enum wrong wrong, 
 
 /* ---- a producer's memory ------------------------------------------------------ */
 
-/* compute-sanitizer reports reads of words that were never written. */
+/* Clears the words: compute-sanitizer reports reads of words that were never written. */
 static int clear(struct round *r, void *words)
 {
 	int ret = said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach");
@@ -102,7 +105,7 @@ static int clear(struct round *r, void *words)
 	return ret ? ret : said(r, rnl_stream_wait(RNL_FOREVER), 0, "rnl_stream_wait");
 }
 
-/* Without this memory a group checks functions only. */
+/* Allocates the groups' words.  Without this memory a group only checks functions. */
 void groups_begin(struct producer *p)
 {
 	struct round *r = p->round;
@@ -131,7 +134,7 @@ void groups_free(struct producer *p)
 
 /* ---- a group's life ------------------------------------------------------------ */
 
-/* This thread's stream waits for the jobs, then copies what they wrote. */
+/* Makes this thread's stream wait for the jobs, then copy their words. */
 static void join(struct producer *p, struct group *g)
 {
 	struct round *r = p->round;
@@ -176,7 +179,7 @@ void group_open(struct producer *p, struct group *g)
 		join(p, g);
 }
 
-/* Waits, or only looks. When the barrier is done, all of its jobs must be. */
+/* Waits for a barrier, or only polls. When the barrier is done, all its jobs must be done. */
 static void wait_for_barrier(struct producer *p, struct rnl_barrier *barrier,
 			     struct slot *const *slots, unsigned nr, int64_t timeout_ns)
 {
@@ -195,7 +198,7 @@ static void wait_for_barrier(struct producer *p, struct rnl_barrier *barrier,
 	}
 }
 
-/* All jobs of the barrier have ended; its result. */
+/* Returns the barrier's result, after checking it; all its jobs have ended. */
 static int check_result(struct producer *p, struct rnl_barrier *barrier,
 			struct slot *const *slots, unsigned nr)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that are finished from outside, before or after their functions return; some have a
+ * Jobs with holds, which other threads release before or after the function returns; some have a
  * deadline that ends their holds. holds.h has the DESIGN of the tickets.
  *
  * DESIGN
- *	A guard may have the function called again, which ends what the first call took. So
- *	there are tickets for each call, and those of the first are void then.
+ *	A guard may call the function again, which ends the holds of the first call. So each call
+ *	has its own tickets, and the first call's tickets are void then.
  */
 #include "holds.h"
 
@@ -66,7 +66,7 @@ bool ticket_is_over(const struct ticket *t)
 
 void ticket_check_told(struct ticket *t, const struct life *life)
 {
-	/* The order of what releases wrote is the library's, so it is looked at first. */
+	/* Plain memory first: only the library orders it after the releases. */
 	if (!t->raced && !t->wrote)
 		tally_wrong(HELD_EARLY, "%s, told before the release of a hold", life->what);
 	else if (!t->nr_begun)
@@ -104,7 +104,7 @@ static void look_at(struct ticket *t, struct seat *seat, bool own)
 
 	if (!(left % TAKEN) || !(own || t->raced) || !is_due(t, seat->round))
 		return;
-	/* What was read is of this hold, if it is still the one. */
+	/* If `left` has not changed, the values read before are of this hold. */
 	if (atomic_compare_exchange_strong(&t->left, &left, left - 1)) {
 		release(t);
 		dawdle(&seat->random);
@@ -119,7 +119,7 @@ static void release_all(struct seat *seat)
 
 	at(seat, "releasing holds");
 	do {
-		/* When the pool is gone, what is left is released, too. */
+		/* After the pool's end, releases the holds that are left. */
 		last = seat->round->reaped;
 		for (unsigned i = 0; i < NR_TICKETS; i++)
 			look_at(&tickets->all[i], seat, i % NR_RELEASERS == id);
@@ -137,11 +137,11 @@ void releasers_begin(struct round *r, struct tickets *tickets)
 
 struct holder {
 	struct life *life;
-	struct ticket *tickets[CALLS];	/* for each call of its function, IN_JOB of them */
+	struct ticket *tickets[CALLS];	/* IN_JOB tickets for each call of its function */
 	unsigned nr_taken[CALLS];
 	bool may_leave;			/* its deadline is near */
-	bool known;			/* its last life was told, and has to be checked */
-	bool worked;			/* its function issues its work */
+	bool known;			/* its last life has ended, and must be checked */
+	bool worked;			/* its function has issued its work */
 	int result;
 	struct work work;
 };
@@ -170,7 +170,7 @@ static int run(struct life *life)
 	return ret;
 }
 
-/* Whether a hold may have failed the job with this result. */
+/* Returns true if a hold may have failed the job with this result. */
 static bool may_fail(const struct life *life, int result)
 {
 	const struct holder *h = life->arg;
@@ -203,7 +203,7 @@ static void notified(struct life *life, int result)
 	dawdle(&life->random);
 }
 
-/* The job was told, and all its releases have returned. */
+/* Checks a life after the job's notification and the return of all its releases. */
 static void check(const struct holder *h)
 {
 	const struct life *life = h->life;
@@ -221,7 +221,7 @@ static void check(const struct holder *h)
 		else
 			before = before || (t->nr_won ? t->result < 0 : life->deadline >= 0);
 	}
-	/* A release, or the deadline, that came before the second call may have failed the job. */
+	/* A release or the deadline may have failed the job before the second call. */
 	if (life->nr_run && failed != (h->result < 0) && !(before && h->result < 0) &&
 	    !may_end_so(life->round, h->result))
 		tally_wrong(WRONG_END, "a job with %u holds has result %d, its function's is %d",

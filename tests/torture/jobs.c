@@ -29,14 +29,14 @@ void producer_wait_for(struct producer *p, struct slot *slot, int64_t timeout_ns
 
 	at(p->seat, "rnl_job_wait");
 	ret = rnl_job_wait(&slot->shot->job, timeout_ns);
-	/* A wait that times out looks once more, so it may return 0 all the same. */
+	/* A wait checks again at its timeout, so it may return 0 nevertheless. */
 	if (timeout_ns == long_ns() && now_ns() - since >= (uint64_t)timeout_ns)
 		tally_wrong(TOO_LATE, "a wait for a job was not woken, and returned %d", ret);
 	if (!said(p->round, ret, MAY_TIME_OUT, "rnl_job_wait"))
 		slot_end(slot);
 }
 
-/* A notice may wait for a long time. */
+/* A notice may wait for a long time, so the owner does not. */
 static int64_t draw_patience(struct producer *p, const struct slot *slot)
 {
 	const int64_t patience[] = { 0, 0, 0, 50000, slot->way < AT_SPACE ? long_ns() : 0 };
@@ -44,7 +44,7 @@ static int64_t draw_patience(struct producer *p, const struct slot *slot)
 	return patience[draw(p->random, COUNT(patience))];
 }
 
-/* Submits the jobs that were begun for one call. */
+/* Submits by one call the jobs that were begun for it. */
 static void flush(struct producer *p)
 {
 	struct rnl_job *jobs[NR_MANY];
@@ -61,14 +61,14 @@ static void flush(struct producer *p)
 	ret = rnl_submit_many(p->round->pool, jobs, p->nr_many);
 	if (ret > (int)p->nr_many)
 		tally_wrong(UNDOCUMENTED, "of %u jobs, %d were accepted", p->nr_many, ret);
-	/* The call does not tell the error of a job that follows accepted ones. */
+	/* The call does not report the error of a job that follows accepted jobs. */
 	for (int i = 0; i < (int)p->nr_many; i++)
 		(void)slot_submitted(p->many[i], states[i], i < ret ? 0 : ret < 0 ? ret : -EAGAIN,
 				     closed);
 	p->nr_many = 0;
 }
 
-/* Ends a slot's life if it can, and begins the next; unless @anew is false. */
+/* Ends a slot's life if possible, and begins the next one unless @anew is false. */
 static void tend(struct producer *p, struct slot *slot, bool anew)
 {
 	uint64_t state = slot->state;
@@ -185,7 +185,7 @@ static int reap(struct seat *seat, int epoll)
 	return ret;
 }
 
-/* With a descriptor it reaps once each time that the descriptor is readable. */
+/* Reaps until the end; with a descriptor, reaps once each time it is readable. */
 static void reap_all(struct seat *seat)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -220,7 +220,7 @@ static void cancel(struct seat *seat)
 	}
 }
 
-/* ---- looking at all of them ------------------------------------------------------ */
+/* ---- checks of all slots ------------------------------------------------------ */
 
 #define EACH_SLOT(r, slot) \
 	for (struct producer *p = (r)->jobs->producers; \
@@ -237,7 +237,7 @@ void jobs_print(const struct round *r)
 	}
 }
 
-/* The pool is drained, nobody submits: only notices may wait, and jobs to be reaped. */
+/* Checks a drained pool without submits: only notices, and jobs to be reaped, may be left. */
 void jobs_check_drained(struct round *r)
 {
 	EACH_SLOT(r, slot) {
@@ -251,7 +251,7 @@ void jobs_check_drained(struct round *r)
 	}
 }
 
-/* ---- all of them ----------------------------------------------------------------- */
+/* ---- begin, end ----------------------------------------------------------------- */
 
 void jobs_begin(struct round *r)
 {
@@ -275,7 +275,7 @@ void jobs_begin(struct round *r)
 		seat_take(r, "canceller", MEDDLES, cancel, NULL);
 }
 
-/* The pool and the reaper are gone, so every job must have ended. */
+/* Frees the slots; the pool and the reaper have ended, so every job must have ended. */
 void jobs_end(struct round *r)
 {
 	EACH_SLOT(r, slot) {

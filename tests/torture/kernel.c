@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels: host functions for the host device and the double. A GPU runs those of
- * kernel.cu, where nvcc has built it.
+ * The kernels: host functions for the host device and the double. A GPU runs those of kernel.cu, if
+ * nvcc has built it.
  */
 #include <runnel/kernel.h>
 

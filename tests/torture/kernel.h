@@ -21,8 +21,8 @@ struct mix_args {
 };
 
 /*
- * A batch's requests: each comes out as it went in, cut off, or with FILLER behind it.
- * With results, a request's result is its first byte.
+ * A batch's requests: each output is its input, cut off, or followed by FILLER. With results, a
+ * request's result is its first byte.
  */
 struct unpack_args {
 	struct rnl_batch batch;
@@ -31,8 +31,8 @@ struct unpack_args {
 #define FILLER 0xee
 
 /*
- * Does *facts->to = facts->value, if the mark is theirs; the facts are on the device.  The double does
- * not end its kernels when the device fails, and what they read may be another's by then.
+ * Does *facts->to = facts->value, if the mark fits; the facts are on the device. The double's
+ * kernels go on when the device fails, and their memory may have another owner by then.
  */
 struct echo_facts {
 	uint64_t *to, value, mark;
@@ -47,7 +47,7 @@ struct echo_args {
 
 extern const struct rnl_kernel mix, unpack, echo_kernel;
 
-/* The parts for a GPU, where nvcc has built them. */
+/* The GPU versions, if nvcc has built them. */
 extern const struct rnl_kernel echo_gpu, mix_gpu, unpack_gpu;
 #pragma weak echo_gpu
 #pragma weak mix_gpu

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that end while they are queued, cancelled or past their deadline, behind a function that
- * does not return.
+ * Jobs that end while they are queued, by a cancel or their deadline, after a function that does
+ * not return.
  *
  * DESIGN
- *	A key keeps the jobs behind that function, whatever other workers do. Once all are
- *	submitted, it returns when they were told, or after a time in which they should have
- *	been, even on a busy machine.
+ *	A key keeps the jobs queued after that function, whatever other workers do. When all are
+ *	submitted, the function waits until they have ended, or for a time in which they should have
+ *	ended even on a busy machine.
  */
 #include "life.h"
 
@@ -17,11 +17,11 @@
 struct late {
 	struct seat *seat;
 	uint64_t key;
-	int place;				/* of all its jobs, as the key is */
+	int place;				/* place of all its jobs, like the key */
 	struct life *holder, *jobs[NR_LATE];
 	_Atomic bool held;			/* the function runs */
 	_Atomic bool complete;			/* all jobs are submitted */
-	_Atomic unsigned nr_left;		/* jobs behind it that were not told */
+	_Atomic unsigned nr_left;		/* queued jobs that have not ended */
 };
 
 static int hold(struct life *life)
@@ -57,7 +57,7 @@ static void notified(struct life *life, int result)
 	l->nr_left--;
 }
 
-/* A job that is cancelled when it is queued, or has a deadline. */
+/* Submits a job that has a deadline, or will be cancelled in the queue. */
 static void submit(struct late *l, struct life *life)
 {
 	uint64_t *random = &l->seat->random;

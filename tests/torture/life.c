@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs with a record of what was done to them. life.h has the DESIGN. */
+/* Jobs with a record of their calls and ends. life.h has the DESIGN. */
 #include "life.h"
 
 #include <sched.h>
@@ -197,7 +197,7 @@ static void set_place(struct life *life)
 	place_set(&life->job, life->place);
 }
 
-/* A function that issues anything does so by rnl_ calls. */
+/* Draws whether the job gathers: all functions issue by rnl_ calls. */
 static void set_gather(struct life *life)
 {
 	if (!life->run || life->waits_for_jobs)
@@ -231,7 +231,7 @@ int life_submitted(struct life *life, uint64_t state, int ret, unsigned may, boo
 	if (!ret) {
 		if (closed)
 			tally_wrong(NOT_REFUSED, "%s, after a close had returned", life->what);
-		/* Unless it has ended by now, or its next life has begun. */
+		/* Fails if the life has ended by now, or the next one has begun. */
 		atomic_compare_exchange_strong(&life->state, &state, in_phase(state, ACCEPTED));
 		r->accepted++;
 		tally_add(NR_JOBS, 1);
@@ -289,7 +289,7 @@ int life_cancel(struct life *life)
 	return ret;
 }
 
-/* ---- all of them ------------------------------------------------------------------ */
+/* ---- all lives ------------------------------------------------------------------ */
 
 void lives_print(const struct round *r)
 {
@@ -308,7 +308,7 @@ void lives_check_drained(struct round *r)
 	}
 }
 
-/* Those that nobody waits for any more, and those that the reaper has yet to see. */
+/* Ends lives that no maker waits for any more, and waits for jobs that must still be reaped. */
 void lives_await(struct round *r)
 {
 	const uint64_t until = now_ns() + (uint64_t)long_ns();
@@ -325,7 +325,7 @@ void lives_await(struct round *r)
 
 void lives_end(struct round *r)
 {
-	/* The end of one may be that of others. */
+	/* The end of one life may end others. */
 	for (struct life *life = r->lives; life; life = life->next) {
 		if (life->end == BY_WAIT && !life_is_free(life) && !rnl_job_wait(&life->job, 0))
 			end(life);

@@ -3,10 +3,10 @@
  * Chains that rnl_job_set_then() makes, with failures, cancels, deadlines and holds inside.
  *
  * DESIGN
- *	Each link writes the chain's byte into a word of its own on the device, and copies the
- *	word of the link before. Which link ran and was told last is plain memory: the links
- *	follow each other. In half of the chains only the last link tells: then the others
- *	are done. When it has told, the memory of all links is used for other things at once.
+ *	Each link writes the chain's byte into its own word on the device, and copies the word of
+ *	the link before. The numbers of the links that ran and ended last are plain memory: the
+ *	library orders the links. In half of the chains only the last link is notified: then the
+ *	others are done, too, and the memory of all links is overwritten immediately.
  */
 #include "holds.h"
 
@@ -20,14 +20,14 @@
 
 struct chain {
 	struct round *round;
-	struct life *links[NR_LINKS_MAX];	/* the last ones of these */
+	struct life *links[NR_LINKS_MAX];	/* links from `first` on */
 	struct ticket *tickets[NR_LINKS_MAX];
 	bool held[NR_LINKS_MAX];
 	int results[NR_LINKS_MAX];
 	unsigned first;
 	bool silent;
-	unsigned nr_ran, nr_notified;	/* up to which link */
-	int ran_on;			/* the device of the first one */
+	unsigned nr_ran, nr_notified;	/* number of the last link */
+	int ran_on;			/* the device of the first link */
 	uint8_t byte;
 	uint64_t *words, *seen;		/* on the device, on the host; NULL: none */
 	bool pinned;
@@ -72,7 +72,7 @@ static int run(struct life *life)
 		    !c->tickets[i - 1]->wrote)
 			tally_wrong(HELD_EARLY, "a link ran before the release of the one before");
 	}
-	/* A guard may have the function called again. */
+	/* A guard may call the function again. */
 	if (!life->round->guarded && !draw(&life->random, 3))
 		c->held[i] = ticket_take(c->tickets[i], life, life->deadline >= 0);
 	dawdle(&life->random);
@@ -98,7 +98,7 @@ static void check(const struct chain *c, struct life *life, int result)
 	if (c->held[i] && life->deadline < 0)
 		ticket_check_told(c->tickets[i], life);
 	c->tickets[i]->ended = true;
-	/* A device that fails fails jobs that others were behind. */
+	/* A lost device may fail a job after the next link has run. */
 	if ((before < 0 && life->nr_run && !life->round->failing) ||
 	    (before < 0 && result >= 0) ||
 	    (result == -ECANCELED && before >= 0 && !life->nr_cancelled &&
@@ -218,7 +218,7 @@ static bool is_over(const struct chain *c)
 	return !c->busy;
 }
 
-/* As the turns': without it only functions are checked. */
+/* Allocates the words, like turns.c: without them only functions are checked. */
 static void get_memory(struct chain *c, uint64_t *random)
 {
 	const size_t bytes = NR_LINKS_MAX * sizeof(*c->seen);
@@ -300,8 +300,8 @@ void links_begin(struct round *r)
 			end = c->links[0]->end;
 		c->links[i] = life_new(r, "a link", end, run, notified, c);
 		c->links[i]->number = i;
-		c->links[i]->goes_along = true;		/* run() has a closer look */
-		c->links[i]->may_end_unrun = true;	/* check() has a closer look */
+		c->links[i]->goes_along = true;		/* run() looks closer */
+		c->links[i]->may_end_unrun = true;	/* check() looks closer */
 		c->links[i]->may_end = may_end;
 		c->tickets[i] = &all->tickets.all[k];
 	}

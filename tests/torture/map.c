@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maps of all kinds: arrays in page-locked and pageable memory, and from callbacks; in
- * place, with a halo, in order. Some fail midway.
+ * Maps of all kinds: arrays in page-locked and pageable memory, and from callbacks; in place, with
+ * a halo, in order. Some fail in the middle.
  *
  * DESIGN
- *	The output is the input, mixed. With a halo an element comes from the element
- *	before it; the first one has none. Each chunk's function is called once.
+ *	The output is the input, mixed. With a halo an element is made from the element before it;
+ *	the first one has none. Each chunk's function is called once.
  */
 #include "torture.h"
 
@@ -20,18 +20,18 @@
 #define CHUNKS_MAX 60
 #define FAILURE (-ENOSPC)
 
-/* Where an array is. CALLED: a callback provides it. */
+/* Location of an array. CALLED: a callback provides it. */
 enum where { PINNED, PAGEABLE, CALLED, IN_PLACE };
 
 struct task {
 	struct round *round;
 	struct rnl_map map;
 	enum where in, out;
-	uint64_t seed, nr_chunks, fails_at; /* @fails_at: the chunk that fails, or none. */
+	uint64_t seed, nr_chunks, fails_at; /* @fails_at: number of the failing chunk, if any. */
 	size_t bytes;
 	unsigned char *from, *to;
 	_Atomic unsigned calls[CHUNKS_MAX];
-	uint64_t next_read, next_written; /* in order: plain, as calls do not overlap */
+	uint64_t next_read, next_written; /* in order: plain, because calls do not overlap */
 };
 
 /* ---- callbacks ------------------------------------------------------------------ */

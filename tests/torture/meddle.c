@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Meddlers: they resize, drain, trace, and read figures while other threads work. */
+/* Meddlers: resizes, drains, traces and reads of statistics while other threads work. */
 #include "torture.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void resize(struct seat *seat)
 		int ret;
 
 		at(seat, "rnl_pool_resize");
-		/* A thread or a stream may be refused. */
+		/* A thread or a stream may be missing. */
 		ret = said(r, rnl_pool_resize(r->pool, r->nr_devices +
 				   draw(&seat->random, WORKERS_MAX - r->nr_devices + 1)),
 			   MAY_SHUT | MAY_LACK, "rnl_pool_resize");
@@ -40,7 +40,7 @@ static void drain(struct seat *seat)
 	}
 }
 
-/* A finished trace is a whole JSON file. */
+/* Checks that a finished trace is a complete JSON file. */
 static void check_file(const char *path)
 {
 	FILE *file = fopen(path, "r");

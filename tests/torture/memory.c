@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that are not workers: they get and put pinned buffers and device memory, and
- * copy on streams of their own.
+ * Threads that are not workers get and put pinned buffers and device memory, and copy on their own
+ * streams.
  *
  * DESIGN
- *	A thread fills its buffer with a sign, and checks the sign before it puts the
- *	buffer. So a buffer that two threads had at once is noticed.
+ *	A thread fills its buffer with a sign, and checks the sign before it puts the buffer. So a
+ *	buffer that two threads had at the same time is noticed.
  */
 #include "torture.h"
 
@@ -61,7 +61,7 @@ static void get(struct seat *seat, struct held *h)
 	memset(h->buf, h->sign, h->bytes);
 }
 
-/* To a device, through a kernel, to another device, and back, on this thread's stream. */
+/* Copies to a device, runs a kernel, copies to another device and back, on this thread's stream. */
 static int round_trip(struct round *r, struct held *h, void *mem, void *other)
 {
 	const struct mix_args args = { mem, (uint32_t)h->bytes, 0, 0xff };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether jobs that the device has passed are told, however much is queued.
+ * Checks that jobs that have completed on the device are reported, however long the queue is.
  *
  * DESIGN
  *	Time is counted in functions, so a busy machine changes nothing.
- *	A crowd is a backlog of slow functions on one worker, each with a kernel. The kernel
- *	of the n-th notes how many functions had begun. A mark of runnel's stands for MARKS
- *	jobs at most, so when the kernel of number n + MARKS runs, the device has passed a
- *	mark behind number n. From then on few functions may begin before n is told.
- *	A pair of jobs begin each other, and so never leave their queue empty, until a
- *	third one, which has a kernel, is told.
+ *	A crowd is a backlog of slow functions on one worker, each with a kernel. The kernel of job
+ *	n notes the number of functions that had begun. A mark of runnel covers at most MARKS jobs.
+ *	So when the kernel of job n + MARKS runs, the device has reached a mark after job n. From
+ *	then on only few functions may begin before the notification of job n. A pair of jobs begin
+ *	each other, so their queue is never empty, until the notification of a third job, which has
+ *	a kernel.
  *	A kernel is a host function, so this is for the host device and the double.
  */
 #include "life.h"
@@ -18,28 +18,28 @@
 
 #include <runnel/kernel.h>
 
-#define MARKS 8			/* jobs that share a mark, at most */
+#define MARKS 8			/* limit of jobs that share a mark */
 #define SLACK 4			/* functions */
-#define SLOW_US 1100		/* a function that is no faster than a look at the stream is due */
+#define SLOW_US 1100		/* a function lasts until the next look at the stream is due */
 #define CROWD 40
 #define HOPS 1000000
 
 struct seen {
-	_Atomic uint64_t begun;			/* functions on this worker */
-	_Atomic uint64_t at[2 * CROWD];		/* when the n-th kernel ran; 0: it has not */
+	_Atomic uint64_t begun;			/* functions that began on this worker */
+	_Atomic uint64_t at[2 * CROWD];		/* `begun` when kernel n ran; 0: not run */
 };
 
 struct passing {
 	struct seat *seat;
-	int place;				/* of all its jobs, as their key is */
+	int place;				/* place of all its jobs, like their key */
 	struct life *crowd[CROWD];
-	uint64_t numbers[CROWD];		/* each one's place on its worker */
+	uint64_t numbers[CROWD];		/* each job's number on its worker */
 	int workers[CROWD];
 	struct seen seen[RNL_WORKERS_MAX];
 	struct life *pair[2], *third;
-	_Atomic uint64_t passed_ns;		/* when the third one's kernel ran; 0: it has not */
-	_Atomic uint64_t hops;			/* of the pair since then */
-	_Atomic bool over;			/* the third one was told */
+	_Atomic uint64_t passed_ns;		/* when the third job's kernel ran; 0: not run */
+	_Atomic uint64_t hops;			/* hops of the pair since then */
+	_Atomic bool over;			/* the third job was notified */
 };
 
 /* ---- a kernel that notes a value ---------------------------------------------- */
@@ -101,7 +101,7 @@ static bool is_any_under_way(const struct passing *p)
 	return false;
 }
 
-/* A key puts them on one worker. */
+/* Runs a crowd.  Its key puts all jobs on one worker. */
 static void crowd(struct passing *p)
 {
 	const unsigned nr = 2 * MARKS + draw(&p->seat->random, CROWD - 2 * MARKS + 1);
@@ -120,7 +120,7 @@ static void crowd(struct passing *p)
 		nap_us(200);
 }
 
-/* ---- a pair and a third one ------------------------------------------------------ */
+/* ---- a pair and a third job ------------------------------------------------------ */
 
 static bool is_late(struct passing *p)
 {
@@ -187,7 +187,7 @@ static void pair(struct passing *p)
 	}
 }
 
-/* ---- all of it -------------------------------------------------------------------- */
+/* ---- the seat -------------------------------------------------------------------- */
 
 static void pass(struct seat *seat)
 {
@@ -208,7 +208,7 @@ void passing_begin(struct round *r)
 {
 	struct passing *p;
 
-	/* With guard a function runs again. */
+	/* With a guard a function may run again. */
 	if (r->guarded || !(on_host() || options.fake))
 		return;
 	p = round_alloc(r, sizeof(*p));

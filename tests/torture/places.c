@@ -4,9 +4,9 @@
  * checks that it runs where it was placed.
  *
  * DESIGN
- *	Half of the rounds have several devices, if there are several: host devices, those of the
- *	double, which has up to four, or GPUs. A job may be placed in a pool of one device, too.
- *	Jobs whose order is checked by a key have one place.
+ *	Half of the rounds have several devices, if there are several: host devices, up to four
+ *	devices of the double, or GPUs. A job may be placed in a pool of one device, too. Jobs with
+ *	a checked key have one place per key.
  */
 #include "torture.h"
 
@@ -15,7 +15,7 @@
 
 #include <runnel/device.h>
 
-/* How many devices a pool can have. */
+/* Returns the number of devices that a pool can have. */
 static unsigned nr_there(void)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
@@ -24,7 +24,7 @@ static unsigned nr_there(void)
 
 	if (!strcmp(options.device, "host"))
 		return PLACES_MAX;
-	/* One that was asked for by its number. */
+	/* A device that was named by its number. */
 	if (strcmp(options.device, "cuda"))
 		return 1;
 	do
@@ -45,7 +45,7 @@ void places_name_all(char name[PLACES_NAME])
 		snprintf(name, PLACES_NAME, "cuda:all");
 }
 
-/* "cuda:2,0,1": @nr of @all, each once, in any order. */
+/* Writes a name like "cuda:2,0,1": @nr of @all devices, each once, in any order. */
 static void name_some(char *name, unsigned nr, unsigned all, uint64_t *random)
 {
 	unsigned ordinals[PLACES_MAX], at = (unsigned)snprintf(name, PLACES_NAME, "cuda:");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A round: a pool, its makers and its meddlers, and what must hold at its end. */
+/* A round: a pool, its makers, its meddlers, and the checks at its end. */
 #define _GNU_SOURCE	/* sched_setaffinity() */
 #include "asks.h"
 #include "life.h"
@@ -14,7 +14,7 @@
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 
-#define LOST_S 2		/* the watchdog's 100 ms, and time for a busy machine */
+#define LOST_S 2		/* the watchdog's 100 ms, plus time for a busy machine */
 
 uint64_t now_ns(void)
 {
@@ -41,7 +41,7 @@ void dawdle(uint64_t *random)
 		nap_us(draw(random, 1000));
 }
 
-/* ---- what calls may return ----------------------------------------------------- */
+/* ---- return values of calls ----------------------------------------------------- */
 
 static bool may_say(const struct round *r, int ret, unsigned may)
 {
@@ -108,7 +108,7 @@ static int create_pool(struct round *r)
 
 	places_draw(r);
 	attr.device = r->device;
-	/* One at least for each device. */
+	/* At least one for each device. */
 	attr.nr_workers = r->nr_devices + draw(random, 9 - r->nr_devices);
 	attr.stream = draw(random, 2) ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
 	attr.max_queued = 8u << draw(random, 8);
@@ -180,9 +180,9 @@ static void free_all(struct round *r)
 	free(r);
 }
 
-/* ---- its course ------------------------------------------------------------------ */
+/* ---- the course of a round ------------------------------------------------------------------ */
 
-/* A maker is in one round of so many; jobs in each, since their reaper reaps for all. */
+/* A maker is in one of `one_in` rounds; jobs are in each: their reaper serves all makers. */
 static const struct {
 	const char *name;
 	void (*begin)(struct round *r);
@@ -209,7 +209,7 @@ const char *maker_name(unsigned i)
 	return i < COUNT(makers) ? makers[i].name : NULL;
 }
 
-/* Whether --makers has it, or all. */
+/* Returns true if --makers includes the maker. */
 static bool is_wanted(const char *name)
 {
 	const size_t len = strlen(name);
@@ -247,7 +247,7 @@ static void go_on(struct round *r)
 	unsigned left_ms = 10 + draw(&r->random, draw(&r->random, 4) ? 80 : 400);
 
 	left_ms *= options.scale > 4 ? 4 : 1;
-	/* More seeds find more than a longer round. */
+	/* More seeds find more errors than longer rounds. */
 	if (sim_begin)
 		left_ms = left_ms % 16 + 4;
 	for (; left_ms && !r->failing; left_ms--)
@@ -259,7 +259,7 @@ static void go_on(struct round *r)
 	nap_us(draw(&r->random, 3000));
 }
 
-/* After the failure later calls return -EIO; submits would, but the pool is closed. */
+/* Checks that calls after the failure return -EIO; submits do not: the pool may be closed. */
 static void check_lost(struct round *r)
 {
 	const uint64_t until = now_ns() + (uint64_t)long_ns();
@@ -294,7 +294,7 @@ static void drain(struct round *r)
 		tally->slowest_end_ns = took;
 }
 
-/* All jobs are done: the figures must agree. */
+/* Checks that the statistics agree; all jobs are done. */
 static void check_figures(struct round *r)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
@@ -317,7 +317,7 @@ static void check_figures(struct round *r)
 			    (unsigned long long)stats.cancelled,
 			    (unsigned long long)stats.timed_out, (unsigned long long)r->failed,
 			    (unsigned long long)r->cancelled, (unsigned long long)r->timed_out);
-	/* Nothing of the library's own gathers. */
+	/* The library's internal jobs do not gather. */
 	if (stats.gathered > r->gathered)
 		tally_wrong(COUNTS, "%llu jobs were gathered, and %llu ran that gather",
 			    (unsigned long long)stats.gathered, (unsigned long long)r->gathered);
@@ -370,7 +370,7 @@ static void finish(struct round *r)
 	rnl_cq_destroy(r->cq);
 }
 
-/* This thread's CPUs, and those of all threads that it starts. */
+/* Sets the CPUs of this thread, and of all threads that it starts. */
 static void use_cpus(struct round *r)
 {
 	static cpu_set_t all;
@@ -426,8 +426,8 @@ bool round_run(uint64_t number)
 				    (int)nr_devices_of(r->pool));
 		begin(r);
 		/*
-		 * A signal makes a waiter look again, which would hide a lost wake. So only
-		 * half of the rounds.
+		 * A signal makes a waiter check again, which would hide a lost wake. So only half
+		 * of the rounds have halts.
 		 */
 		if (draw(&r->random, 2) && !sim_begin)
 			halts_begin(r);

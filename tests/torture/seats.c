@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads of a round: their names, what each does, and halts.
+ * The threads of a round: their names, activities, and halts.
  *
  * DESIGN
- *	A halt is a signal whose handler sleeps. So a thread stops between any two
- *	instructions, also with only two CPUs. Workers leave SIGPROF open. A worker is in
- *	the list from its on_start to its on_stop, and the lock keeps its thread alive
- *	while a signal is sent.
+ *	A halt is a signal with a handler that sleeps. So a thread stops between any two
+ *	instructions, even if there are only two CPUs. Workers do not block SIGPROF. A worker is in
+ *	the list from its on_start to its on_stop, and the lock keeps its thread alive while a
+ *	signal is sent.
  */
 #include "torture.h"
 

@@ -12,9 +12,9 @@
 #include <runnel/more.h>
 #include <runnel/replay.h>
 
-/* ---- what a job does ------------------------------------------------------- */
+/* ---- a job's function ------------------------------------------------------- */
 
-/* With guard a function may be called again: then @again is true. */
+/* Checks the order of a key's jobs.  @again: a guard may have called the function again. */
 static void check_order(uint64_t *last, uint64_t number, bool again, const char *where)
 {
 	if (*last > number || (*last == number && !again))
@@ -39,7 +39,7 @@ static void pass_host(struct rnl_dim grid, struct rnl_dim block, const void *arg
 }
 RNL_HOST_KERNEL(pass, pass_host, struct pass_args);
 
-/* Half of the keys name workers; several keys may name one. */
+/* Half of the keys name workers; several keys may name the same worker. */
 static bool names_worker(const struct key *key)
 {
 	return (uintptr_t)key / sizeof(*key) % 2;
@@ -52,7 +52,7 @@ static uint64_t key_of(const struct key *key)
 	return names_worker(key) ? RNL_KEY_WORKER(number / 2 % RNL_WORKERS_MAX) : (uintptr_t)key;
 }
 
-/* A resize changes the device of a key only if the key names a worker. */
+/* Checks a key's device: a resize only changes it if the key names a worker. */
 static void check_device_of_key(struct key *key)
 {
 	const unsigned device = 1 + (unsigned)rnl_worker().device;
@@ -63,7 +63,7 @@ static void check_device_of_key(struct key *key)
 	key->ran_on = device;
 }
 
-/* The kernel is a host function, so only the host device runs it. */
+/* Launches the kernel of the key's order, a host function, on the host device only. */
 static int key_issue(const struct slot *slot)
 {
 	const struct pass_args args = { slot->key, slot->number, slot->round->guarded };
@@ -94,7 +94,7 @@ static int run(struct rnl_job *job)
 	return issued ? issued : ret;
 }
 
-/* The memory of a job that is done is its owner's, who uses it for other things. */
+/* Overwrites the job before its next life: the memory of a job that is done is its owner's. */
 static void shot_init(struct slot *slot)
 {
 	memset(slot->shot, 0x5a, sizeof(*slot->shot));
@@ -125,11 +125,11 @@ static bool is_allowed(const struct slot *slot, uint64_t now)
 			  now - slot->begun > (uint64_t)slot->deadline);
 }
 
-/* Checks the end of a life. All cancels are known by now. */
+/* Checks the end of a life. All cancels have returned. */
 static void check_end(const struct slot *slot, uint64_t now)
 {
 	const unsigned nr_cancelled = slot->nr_cancelled, nr_busy = slot->nr_busy;
-	/* With guard the function may have been called again. */
+	/* A guard may have called the function again. */
 	const unsigned runs_max = slot->round->guarded ? 2 : 1;
 	enum wrong wrong = WRONG_END;
 
@@ -177,7 +177,7 @@ static void count(const struct slot *slot)
 	r->ended++;
 }
 
-/* Makes the slot ENDING, and the caller's. False: this life has ended before. */
+/* Makes the slot ENDING; the caller owns it. Returns false if this life has ended before. */
 static bool end(struct slot *slot)
 {
 	uint64_t state = slot->state, now = now_ns();
@@ -223,7 +223,7 @@ static void callback(struct rnl_job *job)
 	struct round *r = slot->round;
 	bool again = !slot->group && !slot->after && !r->stop && draw(&slot->random, 2);
 
-	/* The timer thread calls it only if the function was not called. */
+	/* The timer thread only calls it if the function was not called. */
 	if (rnl_worker().index < 0 && slot->runs)
 		tally_wrong(UNDOCUMENTED, "a callback was called by a thread that is no worker");
 	dawdle(&slot->random);
@@ -245,7 +245,7 @@ static void draw_job(struct slot *slot, struct key *keys, bool alone)
 	uint64_t *random = &slot->random;
 
 	slot->end = (enum end)draw(random, NR_ENDS);
-	/* Notices come after no barrier: they may wait for a long time. */
+	/* Notices are not after a barrier: they may wait for a long time. */
 	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_SPACE);
 	slot->urgent = !draw(random, 8);
 	slot->gathers = draw_gather(slot->round, random);
@@ -304,7 +304,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	slot->state = in_phase(state, SUBMITTING);
 }
 
-/* When it returns, the slot may be in another life. */
+/* Submits with a wait for space.  When it returns, the slot may be in another life. */
 static int submit_waiting(struct slot *slot, uint64_t key)
 {
 	const int64_t patience[] = { 0, 0, 100000, 100000, long_ns() };
@@ -351,7 +351,7 @@ bool slot_submitted(struct slot *slot, uint64_t state, int ret, bool closed)
 	if (!ret && closed)
 		tally_wrong(NOT_REFUSED, "way %d, after a close had returned", slot->way);
 	if (!ret) {
-		/* Unless the job has ended by now, or the next life has begun. */
+		/* Fails if the job has ended by now, or the next life has begun. */
 		atomic_compare_exchange_strong(&slot->state, &state, in_phase(state, ACCEPTED));
 		r->accepted++;
 		tally_add(NR_JOBS, 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts of errors by kind, and of what was done, in memory that children share.
+ * Counts of errors by kind, and of the work done, in memory that children share.
  *
  * DESIGN
- *	As in rcutorture's histogram every kind is printed, and every count but 0 is an
- *	error. The first errors are printed when they happen, with their round.
+ *	Every kind is printed, like in rcutorture's histogram; every count except 0 is an error. The
+ *	first errors are printed when they happen, with their round.
  */
 #include "torture.h"
 
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define NOTIFIED_MAX 5		/* of each kind */
+#define NOTIFIED_MAX 5		/* printed errors of each kind */
 
 struct tally *tally;
 

@@ -3,9 +3,9 @@
  * Torture: round after round for some time, then a histogram of errors.
  *
  * DESIGN
- *	On the double a child runs some rounds, and the parent never touches a device. When
- *	a child has lost its device, the next child starts fresh. Elsewhere there is one
- *	process, which is easier for debuggers and compute-sanitizer.
+ *	On the double, a child runs some rounds, and the parent never uses a device. After a child
+ *	has lost its device, the next child starts fresh. Elsewhere there is one process, which is
+ *	easier for debuggers and compute-sanitizer.
  */
 #include "torture.h"
 
@@ -32,7 +32,7 @@ static bool is_time_left(void)
 	       (double)now_ns() * 1e-9 - tally->began < options.seconds;
 }
 
-/* Creates and destroys a pool, so that the devices have what they keep for ever. */
+/* Creates and destroys a pool, so later leak checks do not count what devices keep permanently. */
 static void warm_up(enum rnl_stream_kind stream)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -51,7 +51,7 @@ static void warm_up(enum rnl_stream_kind stream)
 		rnl_pool_destroy(pool);
 }
 
-/* Runs @nr rounds, or fewer if time is over; the number of the next round. */
+/* Runs @nr rounds, or fewer if time is over.  Returns the number of the next round. */
 static void run_rounds(uint64_t number, uint64_t nr)
 {
 	uint64_t random = draws_of(~options.seed, number);
@@ -102,7 +102,7 @@ static int look_for_device(void)
 	return ret;
 }
 
-/* Refused calls are what it is about: they need no line each. */
+/* Torture provokes refused calls: they need no log lines. */
 static void say_nothing(void *arg, enum rnl_log_level level, const char *msg)
 {
 	(void)arg;

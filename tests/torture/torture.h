@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Torture: everything that runnel has, at once, by a seed; broken promises are counted.
+ * Torture: all features of runnel, used concurrently, drawn from a seed; errors are counted.
  *
  * DESIGN
- *	A round has a pool with random attributes, and threads, each in a seat. Makers
- *	begin work, know how it may end, and check how it ended. Meddlers cancel, resize,
- *	drain, trace, count and wait meanwhile. After a while the makers wait for their
- *	work, or leave it to the pool's end.
- *	Errors are counted by kind, and the run goes on. A child shares the tally's memory
- *	with its parent, so a crash, or a hang that the watch ended, is counted, too. On
- *	the double of the CUDA runtime calls fail and dawdle; a child there runs rounds
- *	until the device fails for good.
- *	What runnel orders is plain memory, so ThreadSanitizer checks the order.
+ *	A round has a pool with random attributes, and threads, each in a seat. Makers begin work,
+ *	know its allowed ends, and check its end. Meanwhile meddlers cancel, resize, drain, trace,
+ *	count and wait. After a while the makers wait for their work, or leave it to the pool's end.
+ *	Errors are counted by kind, and the run goes on. A child shares the tally's memory with its
+ *	parent, so a crash, or a hang that the watch ended, is counted, too. On the double of the
+ *	CUDA runtime, calls fail and are delayed; a child there runs rounds until the device fails
+ *	permanently.
+ *	Memory that runnel orders is plain, so ThreadSanitizer checks the order.
  *
  *	The table of makers is in round.c. Jobs have slots, groups and work; the makers of
  *	jobs that begin each other have lives (life.h). Meddlers: meddle.
@@ -37,14 +36,14 @@
 #define MS INT64_C(1000000)	/* in ns */
 #define SECOND (1000 * MS)
 
-/* ---- what was asked for -------------------------------- */
+/* ---- options -------------------------------- */
 
 struct options {
 	const char *device;
 	const char *makers;	/* names with commas; NULL: all */
-	double seconds, scale;	/* @scale: how many times slower than usual this run is */
+	double seconds, scale;	/* @scale: factor by which this run is slower than usual */
 	uint64_t seed, first_round;
-	bool fake;		/* the double of the CUDA runtime answers */
+	bool fake;		/* runs on the double of the CUDA runtime */
 	bool wrong;		/* compares all data with wrong values */
 };
 extern struct options options;
@@ -56,23 +55,23 @@ static inline bool on_host(void)
 	return options.device[0] == 'h';
 }
 
-/* No call and no job takes so long. */
+/* Returns a time that no call and no job takes. */
 static inline int64_t long_ns(void)
 {
 	return (int64_t)(20e9 * options.scale);
 }
 
 /*
- * On a simulated machine, tests/sim, a process is one round: the schedule is a function of the seed,
- * so no thread is halted, and there is one CPU anyway.  Calls fail, and devices are lost, if
- * SIM_FAULTS asks for it.  The first error prints the schedule and ends the run.
+ * On a simulated machine (tests/sim) a process runs one round. The seed determines the schedule, so
+ * no thread is halted; there is one CPU. Calls fail and devices are lost if SIM_FAULTS asks for it.
+ * The first error prints the schedule and ends the run.
  */
 __attribute__((weak)) void sim_begin(void);
 __attribute__((weak)) void sim_report(const char *why);
 __attribute__((weak)) bool sim_fault(const char *name);
 __attribute__((weak)) unsigned sim_nr_alive(void);
 
-/* Whether allocations of the library fail. */
+/* Returns true if allocations of the library fail. */
 static inline bool memory_lacks(void)
 {
 	return sim_fault && sim_fault("alloc");
@@ -164,18 +163,18 @@ enum count { COUNTS_OF(COUNT_NAME) NR_COUNTS };
 struct tally {
 	_Atomic uint64_t wrongs[NR_WRONGS], counts[NR_COUNTS];
 	_Atomic uint64_t round;		/* the current one */
-	_Atomic uint64_t slowest_end_ns; /* from a device's loss until all its jobs had ended */
+	_Atomic uint64_t slowest_end_ns; /* from a device's loss to the end of all its jobs */
 	_Atomic bool interrupted;
 	double began;
 };
 extern struct tally *tally;
 
 void tally_open(void);
-/* Return: whether it was printed. */
+/* Counts an error.  Returns true if it was printed. */
 __attribute__((format(printf, 2, 3))) bool tally_wrong(enum wrong wrong, const char *format, ...);
 uint64_t tally_nr_wrong(void);
 void tally_print(void);			/* the histogram, and a line of totals */
-bool is_printed(void);			/* whether all output was written; else prints an error */
+bool is_printed(void);			/* false: prints that output was not written */
 
 static inline void tally_add(enum count count, uint64_t nr)
 {
@@ -186,10 +185,10 @@ static inline void tally_add(enum count count, uint64_t nr)
 
 struct round;
 
-/* The reaper stays until the makers' jobs have ended, at the latest by the pool's end. */
+/* The reaper stays until the makers' jobs have ended, which is at the latest at the pool's end. */
 enum role { MAKES, MEDDLES, REAPS };
 
-/* A thread of a round, and what it does. */
+/* A thread of a round, and its current activity. */
 struct seat {
 	const char *name;
 	void (*fn)(struct seat *seat);
@@ -202,9 +201,9 @@ struct seat {
 };
 
 #define SEATS_MAX 48
-#define PLACES_MAX 4		/* devices of a pool; the double has as many */
+#define PLACES_MAX 4		/* devices of a pool, and of the double */
 #define PLACES_NAME 16		/* bytes of their name */
-#define WORKERS_MAX 12		/* by an attribute 8; a resize brings more */
+#define WORKERS_MAX 12		/* the attribute's limit is 8; a resize adds more */
 
 static inline void at(struct seat *seat, const char *doing)
 {
@@ -234,27 +233,27 @@ struct round {
 	enum faults faults;
 	bool guarded;
 	bool calm;			/* producers pause, so workers sleep and must be woken */
-	bool leaves;			/* makers end, and the pool is destroyed with their jobs */
+	bool leaves;			/* makers end, and the pool's destruction ends their jobs */
 	bool one_cpu;
 	char device[PLACES_NAME];	/* of the pool: one or several */
 	unsigned nr_devices;
-	bool all_gather;		/* else half of the jobs do */
+	bool all_gather;		/* else half of the jobs gather */
 	_Atomic int nr_hooked;		/* workers between on_start and on_stop */
 	struct {
 		pthread_mutex_t lock;
-		uint64_t serve;		/* a bit for each worker that is hooked */
+		uint64_t serve;		/* bit mask of hooked workers */
 		pthread_t threads[RNL_WORKERS_MAX];
 	} workers;
-	_Atomic bool stop;		/* makers: begin nothing more */
-	_Atomic bool shut;		/* closed, or soon */
+	_Atomic bool stop;		/* makers: begin no more work */
+	_Atomic bool shut;		/* closed, or will be soon */
 	_Atomic bool closed;		/* a close has returned */
-	_Atomic bool failing;		/* the device has failed, or soon will */
+	_Atomic bool failing;		/* the device has failed, or will soon */
 	_Atomic bool over;		/* meddlers: end */
 	_Atomic bool reaped;		/* reaper: end */
-	_Atomic unsigned nr_stopped;	/* makers that begin nothing more */
+	_Atomic unsigned nr_stopped;	/* makers that begin no more work */
 	_Atomic uint64_t accepted, ended, failed, cancelled, timed_out;
 	_Atomic uint64_t gathered;	/* jobs that gather, and ran */
-	_Atomic uint64_t failed_at_ns;	/* when the device failed; 0: it has not */
+	_Atomic uint64_t failed_at_ns;	/* when the device failed; 0: not failed */
 	struct rnl_batcher *batcher;
 	struct batch *batch;
 	_Atomic bool others;		/* maps or batches: the pool has other jobs, too */
@@ -270,75 +269,75 @@ struct round {
 
 enum may { MAY_AGAIN = 1, MAY_TIME_OUT = 2, MAY_SHUT = 4, MAY_LACK = 8, MAY_BUSY = 16 };
 
-/* Counts a return value that is wrong; returns it. @may: enum may. */
+/* Counts a wrong return value; returns it. @may: the allowed errors, enum may. */
 int said(struct round *r, int ret, unsigned may, const char *call);
-/* Whether a job's function, a batch or a map may have had that error from a fault. */
+/* Returns true if a fault may have caused this result of a job, a batch or a map. */
 bool may_end_so(const struct round *r, int result);
 
-/* Zeroed memory until the round is over. */
+/* Returns zeroed memory, which is freed at the round's end. */
 void *round_alloc(struct round *r, size_t bytes);
-/* Makes a completion queue, however often allocations fail. */
+/* Makes a completion queue; tries again while allocations fail. */
 struct rnl_cq *cq_make(struct round *r);
 void barrier_make(struct round *r, struct rnl_barrier *barrier);
-const char *maker_name(unsigned i);	/* NULL: there are no more */
-/* Runs one round. False: this process can run no other. */
+const char *maker_name(unsigned i);	/* NULL: after the last one */
+/* Runs a round. Returns false if this process cannot run another one. */
 bool round_run(uint64_t number);
 
 uint64_t now_ns(void);
 void nap_us(unsigned us);
-/* Draws whether a job gathers: one that issues by rnl_ calls, and waits for no other job. */
+/* Draws whether a job gathers.  The job must issue by rnl_ calls, and not wait for other jobs. */
 static inline bool draw_gather(const struct round *r, uint64_t *random)
 {
 	return draw(random, 2) || r->all_gather;
 }
-/* Now and then lets other threads go first, or sleeps: a function or a callback that is slow. */
+/* Sometimes yields or sleeps, like a slow function or callback. */
 void dawdle(uint64_t *random);
-/* Gives the current work @ns from now; 0: no limit. @r may be NULL. */
+/* Limits the current work to @ns from now; 0: no limit. @r may be NULL. */
 void watch(struct round *r, int64_t ns);
-/* Ends the process, as something did not end. */
+/* Ends the process: some work did not end. */
 _Noreturn void give_up(struct round *r, const char *why);
 
 /* ---- places ---------------------------------------------- */
 
 void places_draw(struct round *r);		/* the devices of a round */
-void places_name_all(char name[PLACES_NAME]);	/* those that rounds may have */
+void places_name_all(char name[PLACES_NAME]);	/* the devices that rounds may have */
 int place_draw(const struct round *r, uint64_t *random); /* a device for a job, or -1 */
 uint64_t places_draw_some(const struct round *r, uint64_t *random); /* bits, or 0: all */
 void place_set(struct rnl_job *job, int place);
-/* In a function: whether it runs where it is placed, on any of them if that is -1, or 0. */
+/* In a function: check that it runs on its place, or on any device if that is -1, or 0. */
 void place_check(const struct round *r, int place, const char *what);
 void places_check(const struct round *r, uint64_t devices, const char *what);
 
 /* ---- faults of the double -------------------------------- */
 
 void faults_prepare(uint64_t *random);	/* before the first call of CUDA in this process */
-void faults_begin(struct round *r);	/* calls may dawdle from here on */
+void faults_begin(struct round *r);	/* calls may be delayed from here on */
 void faults_end(struct round *r);
 void faults_meddle(struct seat *seat);
-void leaks_expect(void);		/* what exists now may stay */
+void leaks_expect(void);		/* objects that exist now may stay */
 void leaks_check(struct round *r);
 
-/* ---- what a job does on the device --------------------------- */
+/* ---- a job's work on the device --------------------------- */
 
 struct work {
 	enum what { NOTHING, FAILS, COPIES, ROWS, FILLS, MIXES, NR_WHATS } what;
 	uint32_t bytes, rows, dawdle_us;
 	uint64_t seed;
-	bool looks;		/* asks for the stream when its first copy is issued */
+	bool looks;		/* gets the stream after its first copy is issued */
 	bool pinned_in, pinned_out;
 	unsigned char *in, *out;
-	unsigned char *left;	/* the output of an earlier job, with other bytes since its end */
+	unsigned char *left;	/* an earlier job's output, overwritten at its end */
 	uint32_t left_bytes;
 };
 
 void work_begin(struct work *w, struct round *r, uint64_t *random);
 int work_issue(const struct work *w);
-int work_result(const struct work *w);	/* what its function returns, if no call failed */
-bool work_right(const struct work *w, bool ran); /* the output is right; untouched if not @ran */
+int work_result(const struct work *w);	/* the function's result if no call failed */
+bool work_right(const struct work *w, bool ran); /* is the output right? untouched if not @ran */
 void work_end(struct work *w, struct round *r);
-void work_forget(struct work *w);	/* after its end: nothing has written there since */
+void work_forget(struct work *w);	/* after its end: checks that nothing was written since */
 
-/* A kernel for the host device and the double: notes the value of a word, or the time. */
+/* A kernel for the host device and the double: stores the value of a word, or the time. */
 struct note_args {
 	_Atomic uint64_t *to;
 	const _Atomic uint64_t *from;	/* NULL: the time */
@@ -352,11 +351,11 @@ static inline unsigned char byte_of(uint64_t seed, size_t i)
 
 /* ---- makers and meddlers ----------------------------------------------------- */
 
-/* *_begin() takes seats. *_end() comes when their threads have ended; the pool may be gone. */
+/* *_begin() takes seats. *_end() is called after their threads have ended, also without a pool. */
 void jobs_begin(struct round *r);
 void jobs_end(struct round *r);
 void jobs_check_drained(struct round *r);
-void jobs_print(const struct round *r);	/* the records of those that have not ended */
+void jobs_print(const struct round *r);	/* the records of unfinished jobs */
 void jobs_cancel_some(struct round *r, uint64_t *random);
 void batch_begin(struct round *r);
 void batch_end(struct round *r);	/* before the pool's end */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Barriers in turns: the jobs of each turn come after those of the turn before, and no thread
+ * Barriers in turns: the jobs of each turn come after the jobs of the turn before, and no thread
  * waits in between.
  *
  * DESIGN
- *	Turn n has some jobs of barrier n % nr, after barrier (n - 1) % nr. Each job writes
- *	the turn's byte into a word of its own on the device, and copies the words of the
- *	turn before. So a job that comes early, on the host or on the device, or is told
- *	early, is noticed. There are two sets of words: those of turn n - 1 are written
- *	again in turn n + 1, which comes after all that read them.
+ *	Turn n has some jobs of barrier n % nr, after barrier (n - 1) % nr. Each job writes the
+ *	turn's byte into its own word on the device, and copies the words of the turn before. So a
+ *	job that runs early, on the host or on the device, or is notified early, is noticed. There
+ *	are two sets of words: turn n + 1 writes the words of turn n - 1 again, after all jobs that
+ *	read them.
  *	When a job has failed, all jobs of later turns are cancelled.
  */
 #include "life.h"
@@ -20,7 +20,7 @@
 
 #define NR_TURNS 20
 #define IN_TURN 4
-#define NR_BARRIERS NR_TURNS	/* at most: then none is used again */
+#define NR_BARRIERS NR_TURNS	/* the limit: then no barrier is used again */
 
 struct turns {
 	struct seat *seat;
@@ -30,9 +30,9 @@ struct turns {
 	unsigned nr_in[NR_TURNS];		/* accepted */
 	struct life *jobs[NR_TURNS][IN_TURN];
 	int results[NR_TURNS][IN_TURN];
-	bool pinned;				/* what the jobs copy to */
+	bool pinned;				/* the jobs copy to pinned memory */
 	uint64_t (*words)[IN_TURN];		/* two sets on the device; NULL: none */
-	uint64_t (*seen)[IN_TURN];		/* what each job copied */
+	uint64_t (*seen)[IN_TURN];		/* each job's copies */
 };
 
 struct place {
@@ -143,7 +143,7 @@ static void submit(struct turns *t, struct place at)
 		t->nr_in[at.turn] = at.i + 1;
 }
 
-/* A wait for a barrier has returned: its jobs so far have ended. */
+/* Waits for a barrier, and checks that its jobs so far have ended. */
 static void wait_for(struct turns *t, unsigned barrier, unsigned nr_turns)
 {
 	const uint64_t since = now_ns();
@@ -210,12 +210,12 @@ static void take_turns(struct turns *t)
 	at(t->seat, "turns");
 	while (!all_free(t) && !(r->leaves && r->stop))
 		nap_us(100);
-	/* Its jobs' ends do not say that a barrier may be used for other things. */
+	/* A barrier may still be in use after its jobs' ends, so wait for it, too. */
 	for (unsigned i = 0; i < t->nr_barriers && !(r->leaves && r->stop); i++)
 		wait_for(t, i, nr);
 }
 
-/* Words on the device, and memory to copy them to; without them only functions are checked. */
+/* Allocates words on the device, and memory for their copies; without, only checks functions. */
 static void get_memory(struct turns *t)
 {
 	struct round *r = t->seat->round;
@@ -271,7 +271,7 @@ void turns_begin(struct round *r)
 		struct life *life = life_new(r, "a job of a turn", BY_CALLBACK, run, notified, t);
 
 		life->number = k / IN_TURN;
-		life->may_end_unrun = true;	/* check() has a closer look */
+		life->may_end_unrun = true;	/* check() looks closer */
 		t->jobs[k / IN_TURN][k % IN_TURN] = life;
 	}
 	seat_take(r, "turner", MAKES, sit, t);

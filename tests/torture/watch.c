@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watch: when something lasts too long, it prints what each seat does and the records of
- * jobs that have not ended, and ends the run.
+ * The watch: when work lasts too long, it prints the activity of each seat and the records of
+ * unfinished jobs, and ends the run.
  */
 #include "life.h"
 
@@ -15,7 +15,7 @@ static struct {
 	bool begun;
 } on = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* On the double a parent prints the tally, which a simulation does not have. */
+/* On the double the parent prints the tally; a simulation has no parent. */
 _Noreturn void give_up(struct round *r, const char *why)
 {
 	tally_wrong(TOO_LATE, "%s; the seats:", why);

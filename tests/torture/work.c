@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a job does on the device: bytes go in, are changed or not, and come out. The right
- * output is known beforehand.
+ * A job's work on the device: bytes are copied in, changed or not, and copied out. The right output
+ * is known before.
  */
 #include "torture.h"
 
@@ -13,7 +13,7 @@
 
 #define LEFT 0x5a
 
-/* Most are small; some need several pieces of the pool's page-locked memory. */
+/* Draws a size. Most are small; some need several pieces of the pool's page-locked memory. */
 static uint32_t draw_bytes(uint64_t *random)
 {
 	if (draw(random, 400) == 0)
@@ -50,7 +50,6 @@ void work_begin(struct work *w, struct round *r, uint64_t *random)
 	work_forget(w);
 	*w = (struct work){ .what = (enum what)draw(random, NR_WHATS + 1), .rows = 1,
 			    .seed = 1 + draw(random, 1 << 30) };
-	/* NOTHING is twice as likely. */
 	if (w->what == NR_WHATS)
 		w->what = NOTHING;
 	if (w->what < COPIES)
@@ -63,7 +62,7 @@ void work_begin(struct work *w, struct round *r, uint64_t *random)
 	w->looks = !draw(random, 8);
 	if (w->what == MIXES && !draw(random, 8))
 		w->dawdle_us = draw(random, 300);
-	/* Pinned buffers end with the pool, and output may be checked after the pool's end. */
+	/* Pinned buffers end with the pool, but output may be checked after that. */
 	w->pinned_in = !r->leaves && draw(random, 2);
 	w->pinned_out = !r->leaves && draw(random, 2);
 	w->in = buffer_get(r, w->bytes, &w->pinned_in);
@@ -84,7 +83,7 @@ static int change(const struct work *w, unsigned char *mem)
 	return w->what == FILLS ? rnl_fill(mem, (uint8_t)w->seed, w->bytes / 2) : 0;
 }
 
-/* On the device each row has its width again behind it. */
+/* Copies rows; on the device, a row is followed by as many unused bytes. */
 static int move_rows(const struct work *w, unsigned char *mem)
 {
 	const size_t width = w->bytes / w->rows;
