@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between two GPUs, with and without peer access, by content; and which of CUDA's own ways
- * work on this machine, as lines that begin with "#".
+ * Copies between two GPUs, with and without peer access, checked by content; and a report of which
+ * CUDA calls work on this machine, as lines that begin with "#".
  */
 #include <errno.h>
 
@@ -18,8 +18,8 @@ enum { WORDS = 4 << 20, BYTES = WORDS * 4, PITCH = 4096 };
 
 struct side {
 	struct rnl_pool *pool;
-	uint32_t *mem;			/* of rnl_memory_get() */
-	uint32_t *plain;		/* of cudaMalloc() */
+	uint32_t *mem;			/* from rnl_memory_get() */
+	uint32_t *plain;		/* from cudaMalloc() */
 	uint32_t *pinned;
 };
 static struct side sides[2];
@@ -81,7 +81,7 @@ static void move(struct rnl_pool *pool, void *dst, const void *src, bool rows)
 		      m.job.device_error);
 }
 
-/* From one GPU to the other; bits of @how: rows, by the target's worker, plain from, plain to. */
+/* Copies between the GPUs; bits of @how: rows, by the target's worker, plain from, plain to. */
 static void from_to(const struct side *from, const struct side *to, unsigned how)
 {
 	const bool rows = how & 1;
@@ -95,7 +95,7 @@ static void from_to(const struct side *from, const struct side *to, unsigned how
 	move(to->pool, dst, to->pinned, false);
 	move(how & 2 ? to->pool : from->pool, dst, src, rows);
 	move(to->pool, to->pinned, dst, false);
-	/* An assertion for each word would take a second for a million. */
+	/* An assertion per word would take a second for a million words. */
 	for (uint32_t i = 0; i < WORDS; i++) {
 		const bool moved = !rows || i % (PITCH / 4) < PITCH / 8;
 
@@ -123,7 +123,7 @@ static bool two_gpus(void)
 	return cudaGetDeviceCount(&nr) == cudaSuccess && nr >= 2;
 }
 
-/* Enables peer access both ways; false: these GPUs have none. */
+/* Enables peer access both ways.  Returns false if these GPUs have no peer access. */
 static bool enable_peers(void)
 {
 	for (int i = 0; i < 2; i++) {
@@ -137,7 +137,7 @@ static bool enable_peers(void)
 	return true;
 }
 
-/* ---- what CUDA does by itself -------------------------------------------------------- */
+/* ---- CUDA without runnel -------------------------------------------------------- */
 
 static void say(const char *way, cudaError_t code)
 {

@@ -156,7 +156,7 @@ static int nothing(struct rnl_job *job)
 	return 0;
 }
 
-/* An error in a job belongs to that job only. */
+/* Checks that an error in a job belongs to that job only. */
 static void fails_alone(int (*fn)(struct rnl_job *job))
 {
 	struct rnl_job job, after;
@@ -166,7 +166,7 @@ static void fails_alone(int (*fn)(struct rnl_job *job))
 	must(submit_by_key(pool, &job, 1));
 	must(rnl_job_wait(&job, RNL_FOREVER));
 	ck_assert_int_eq(job.result, -EINVAL);
-	/* CUDA 12 returns the first, CUDA 13 the second. */
+	/* CUDA 12 returns the first error, CUDA 13 the second. */
 	ck_assert(job.device_error == cudaErrorInvalidConfiguration ||
 		  job.device_error == cudaErrorInvalidValue);
 	/* The next job on the same worker has no error. */
@@ -196,7 +196,7 @@ TEST(what_an_unchecked_job_left_is_not_blamed_on_the_next)
 	struct rnl_job job, after;
 
 	begin(RNL_STREAM_PER_THREAD);
-	/* Like a unit without runnel/cuda.h. */
+	/* A call like in a unit without runnel/cuda.h. */
 	ck_assert_int_eq((rnl_job_init)(&job, bad_brackets), 0);
 	must(submit_by_key(pool, &job, 1));
 	must(rnl_job_wait(&job, RNL_FOREVER));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An error that the GPU does not survive: every job ends within two watchdog periods, never
- * with a wrong result; the process answers, and ends. (Check runs each test in a process of
- * its own, and sees that it exits cleanly.)
+ * An error that the GPU does not survive: every job completes within two watchdog periods, never
+ * with a wrong result; the process still responds, and exits. (Check runs each test in its own
+ * process, and checks that it exits cleanly.)
  */
 #include <errno.h>
 #include <sched.h>
@@ -33,7 +33,7 @@ static __global__ void spin(uint64_t ns, uint32_t *out, uint32_t value)
 	*out = value;
 }
 
-/* Tells that it runs, waits, then writes to an address without memory. */
+/* Sets *runs, waits, then writes to an address without memory. */
 static __global__ void hold(volatile uint32_t *runs, const volatile uint32_t *go)
 {
 	const uint64_t start = now_ns();
@@ -53,7 +53,7 @@ static __global__ void write_to(uint32_t *where)
 
 struct written {
 	struct rnl_job job;
-	uint32_t *out;		/* pinned, 0: its kernel has not run */
+	uint32_t *out;		/* pinned; 0: its kernel has not run */
 	uint64_t ns;
 };
 
@@ -77,7 +77,7 @@ static int run_bad(struct rnl_job *job)
 	return 0;
 }
 
-/* Launches its kernel when each worker has such a job. */
+/* Launches its kernel once each worker has such a job. */
 static int run_held(struct rnl_job *job)
 {
 	const unsigned i = (unsigned)(job - held);
@@ -132,7 +132,7 @@ static int result_of(struct rnl_job *job)
 	return job->result;
 }
 
-/* The pool answers, refuses jobs, and can be destroyed. */
+/* Checks that the pool responds, refuses jobs, and can be destroyed. */
 static void check_failed(struct rnl_pool *pool, int kind)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -188,7 +188,7 @@ TEST(under_a_stream_of_jobs_each_ends_and_those_that_are_done_were_done, .loops 
 	check_failed(pool, _i);
 }
 
-/* Every worker has a long kernel and a queue. Then one kernel fails. */
+/* Every worker has a long kernel and queued jobs. Then one kernel fails. */
 TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 {
 	struct rnl_pool *pool = pool_of_kind(_i);

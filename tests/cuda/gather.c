@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The jobs of api/gather.c on a GPU, where movers and copy engines copy. Areas are larger than what
- * a mover takes.
+ * The jobs of api/gather.c on a GPU, where movers and copy engines copy. Areas are too large for a
+ * mover.
  */
 #include <runnel.h>
 #include <runnel/kernel.h>

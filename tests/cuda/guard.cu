@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Guard on a GPU: what jobs should not do is found and named, and correct jobs work as before. */
+/* Guard on a GPU: forbidden calls of jobs are found and named, and correct jobs work as before. */
 #include <errno.h>
 
 #include "suite.h"
@@ -16,9 +16,9 @@ SUITE_FORKS
 #define N 4096			/* ints */
 #define BYTES (N * sizeof(int))
 
-/* ---- pools, and their messages ------------------------------------------------------- */
+/* ---- pools and their messages ------------------------------------------------------- */
 
-/* Workers write it while the test waits for their job. */
+/* Written by workers while the test waits for their job. */
 static struct {
 	unsigned nr;
 	char lines[32][640];
@@ -84,7 +84,7 @@ struct ground {
 	int *in, *out;		/* pinned */
 	int *device, *other;
 	int *pageable;
-	int *kept;		/* one job allocates it, another one frees it */
+	int *kept;		/* allocated by one job, freed by another */
 	cudaStream_t side;
 	cudaEvent_t forks, joins;
 	unsigned nr_calls;
@@ -249,7 +249,7 @@ static int (*const correct[])(struct rnl_job *job) = {
 	copies_out,
 };
 
-/* Correct, but a second call of the function would free twice. */
+/* A correct function, but a second call of it would free twice. */
 JOB(allocates_for_later)
 	int *mem;
 
@@ -321,7 +321,7 @@ static void run_correct(uint32_t guard, uint32_t stream, int *out, int *results)
 	struct ground g;
 
 	ground_init(&g, pool);
-	/* Each job runs twice: guarded, and not. */
+	/* Each job runs twice: guarded, then unguarded. */
 	for (unsigned i = 0; i < 2 * COUNT(correct); i++)
 		results[i] = run_here(pool, correct[i % COUNT(correct)], &g);
 	if (guard) {
@@ -384,7 +384,7 @@ TEST(memory_that_one_job_allocates_and_another_frees_gives_no_finding, .timeout_
 	rnl_pool_destroy(pool);
 }
 
-/* ---- what jobs should not do ------------------------------------------------------- */
+/* ---- forbidden calls ------------------------------------------------------- */
 
 #define BAD_JOB(name) \
 	extern "C" __attribute__((visibility("default"))) int name(struct rnl_job *job); \
@@ -397,7 +397,7 @@ BAD_JOB(bad_legacy)
 	add<<<N / 256, 256, 0, cudaStreamLegacy>>>(g->device, N, 1);
 	TRY(cudaGetLastError());
 	TRY(cudaMemcpyAsync(g->out, g->device, BYTES, cudaMemcpyDeviceToHost, cudaStreamLegacy));
-	/* Private streams have no order with the legacy stream. */
+	/* The legacy stream does not order private streams. */
 	TRY(cudaStreamSynchronize(cudaStreamLegacy));
 END
 BAD_JOB(bad_legacy_unchecked)

@@ -23,7 +23,7 @@ static __global__ void spin(uint64_t ns)
 	spin_ns(ns);
 }
 
-/* Counts itself, and waits for the others; @all: the count at the end. */
+/* Counts itself, and waits for the other kernels; @all: the count at the end. */
 static __global__ void meet(uint32_t *come, uint32_t nr, uint32_t *all)
 {
 	const uint64_t start = now_ns();
@@ -52,7 +52,7 @@ static int run_spin(struct rnl_job *job)
 	return 0;
 }
 
-/* Launches its kernel when each worker has such a job. */
+/* Launches its kernel once each worker has such a job. */
 static int run_meet(struct rnl_job *job)
 {
 	static unsigned nr_in_function;
@@ -73,7 +73,7 @@ static double now_ms(void)
 	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec * 1e-6;
 }
 
-/* Milliseconds for one kernel on each of @nr workers, from submit to barrier. */
+/* Returns the milliseconds from submit to barrier of one kernel on each of @nr workers. */
 static double all_workers(struct rnl_pool *pool, unsigned nr, uint64_t ns)
 {
 	struct item items[RNL_WORKERS_MAX];
@@ -129,7 +129,7 @@ TEST(kernels_of_32_workers_overlap_after_rnl_setup, .loops = 2)
 	overlap(32, (enum rnl_stream_kind)_i, 12);
 }
 
-/* Streams whose first work is issued at the same time can hold each other up, see inflight.h. */
+/* Streams can delay each other if their first work is issued at the same time, see inflight.h. */
 static void first_kernels_meet(unsigned nr, unsigned least, enum rnl_stream_kind stream)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -165,7 +165,7 @@ TEST(the_first_kernels_of_8_workers_run_at_once, .loops = 2)
 	first_kernels_meet(8, 8, (enum rnl_stream_kind)_i);
 }
 
-/* A GPU has at most 32 queues, and the pool has one more stream: in one of six runs one waited. */
+/* A GPU has at most 32 queues, the pool 33 streams: in one of six runs one kernel waited. */
 TEST(the_first_kernels_of_32_workers_run_at_once, .loops = 2)
 {
 	first_kernels_meet(32, 31, (enum rnl_stream_kind)_i);

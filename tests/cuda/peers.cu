@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One pool over two GPUs: kernels on one reach memory on the other, copies arrive both ways, a
- * barrier joins work of both, and a wrong address on one ends the jobs of both.  And a pool on the
- * second GPU, which leaves the first one alone.
+ * barrier joins work of both, and a wrong address on one GPU ends the jobs of both. Also a pool on
+ * the second GPU, which does not use the first one.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ SUITE_FORKS
 
 enum { WORDS = 1 << 20, BYTES = WORDS * 4, PITCH = 4096, BLOCK = 256, GRID = 512, NR_WORKERS = 4 };
 
-/* to[i] is from[i] and some more, after a while. */
+/* After a while, to[i] = from[i] + add. */
 struct sum {
 	const uint32_t *from;
 	uint32_t *to;
@@ -40,7 +40,7 @@ static __global__ void sum_cuda(struct sum s)
 }
 RNL_KERNEL(sum, NULL, sum_cuda, struct sum);
 
-/* What a job does: a copy, or rows of one, or the kernel, launched by runnel or by CUDA. */
+/* A job's work: a copy, a copy of rows, or the kernel, launched by runnel or by CUDA. */
 enum act { COPY, ROWS, LAUNCH, RAW };
 
 struct task {
@@ -145,7 +145,7 @@ static uint32_t word_of(uint32_t i)
 	return i * 2654435761u;
 }
 
-/* Words in @from, others in @to, on one GPU or on two. */
+/* Fills @from with words, and @to with other words, on one GPU or on two. */
 static void fill(struct rnl_pool *pool, uint32_t *from, uint32_t *to, uint32_t *pinned)
 {
 	for (uint32_t i = 0; i < WORDS; i++)
@@ -158,7 +158,7 @@ static void fill(struct rnl_pool *pool, uint32_t *from, uint32_t *to, uint32_t *
 
 /* ---- tests --------------------------------------------------------------------------- */
 
-/* A kernel on each GPU reads there, or writes there, or both. */
+/* A kernel on each GPU reads or writes memory of each GPU. */
 TEST(a_kernel_reads_and_writes_the_memory_of_a_peer, .timeout_s = 60, .loops = 2)
 {
 	struct rnl_pool *pool;
@@ -186,7 +186,7 @@ TEST(a_kernel_reads_and_writes_the_memory_of_a_peer, .timeout_s = 60, .loops = 2
 	rnl_pool_destroy(pool);
 }
 
-/* Those of either GPU, by a worker of either GPU. */
+/* Copies to and from either GPU, by workers of either GPU. */
 TEST(copies_arrive_both_ways, .timeout_s = 60, .loops = 2)
 {
 	struct rnl_pool *pool;
@@ -219,9 +219,9 @@ enum { STAGES = 100, PARTS = 4, PART = 16 << 10, STAGE_NS = 50000 };
 static struct task stages[STAGES][2][PARTS];
 
 /*
- * A stage is on one GPU, the next one on the other. Each of its parts takes what another part made
- * in the stage before, and adds 1: a copy that did not wait for a kernel of the other GPU would
- * take something older.
+ * The stages alternate between the GPUs. Each part of a stage takes the result of another part of
+ * the stage before, and adds 1. A copy that did not wait for the other GPU's kernel would take an
+ * older result.
  */
 TEST(stages_go_from_one_gpu_to_the_other_by_barriers, .timeout_s = 60, .loops = 2)
 {
@@ -269,9 +269,9 @@ TEST(stages_go_from_one_gpu_to_the_other_by_barriers, .timeout_s = 60, .loops = 
 	rnl_pool_destroy(pool);
 }
 
-/* ---- a pool on the second GPU alone ---------------------------------------------------- */
+/* ---- a pool on the second GPU only ---------------------------------------------------- */
 
-/* Whether a GPU has its primary context.  To ask the driver itself makes none. */
+/* Returns true if a GPU has its primary context.  The driver's query makes no context. */
 static bool has_context(int device)
 {
 	typedef CUresult state_fn(CUdevice device, unsigned *flags, int *active);
@@ -327,17 +327,17 @@ TEST(a_pool_on_the_second_gpu_makes_no_context_on_the_first, .timeout_s = 60, .l
 	rnl_pool_destroy(pool);
 	ck_assert(!has_context(0));
 	ck_assert(has_context(1));
-	/* The caller has chosen no device: that is the first one. */
+	/* The caller has set no device, so its device is the first one. */
 	ck_assert_int_eq(cudaGetDevice(&current), cudaSuccess);
 	ck_assert_int_eq(current, 0);
 }
 
 /* ---- a wrong address ----------------------------------------------------------------- */
 
-#define NR 4000			/* by turns on one GPU and the other: a second's work for each */
+#define NR 4000			/* alternately on the GPUs: a second's work for each */
 #define NS 1000000
 #define NOWHERE ((uint32_t *)16)
-#define WATCHDOG_MS 100		/* as it is by default */
+#define WATCHDOG_MS 100		/* the default */
 #define DEFINITE_MS (1e3 * seconds_allowed(2e-3 * WATCHDOG_MS))
 
 static struct task tasks[NR], bad, late;
@@ -387,12 +387,12 @@ TEST(a_wrong_address_on_one_gpu_ends_the_jobs_of_both, .timeout_s = 60, .loops =
 	must(rnl_memory_get(pool, RNL_PINNED, 2 * NR * sizeof(*pinned), (void **)&pinned, 0));
 	memset(pinned, 0, 2 * NR * sizeof(*pinned));
 	for (uint32_t i = 0; i < NR; i++) {
-		/* From a word of 0 to one of its own. */
+		/* From a word of 0 to the task's own word. */
 		task_init(&tasks[i], (int)i % 2, RAW, (struct sum){ pinned + NR + i, pinned + i, 1,
 								    i + 1, NS });
 		must(rnl_submit(pool, &tasks[i].job));
 		if (i != NR / 2)
-			continue;	/* half a second's work is before the bad one */
+			continue;	/* half a second's work precedes the bad task */
 		task_init(&bad, device, RAW, (struct sum){ NOWHERE, NOWHERE, 1, 0, 0 });
 		must(rnl_submit(pool, &bad.job));
 	}

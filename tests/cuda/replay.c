@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The jobs of api/replay.c on a GPU, recorded by stream capture. Their functions launch by
- * themselves, with <<<...>>>.
+ * The jobs of api/replay.c on a GPU, recorded by stream capture. Their functions launch with
+ * <<<...>>>.
  */
 #include <runnel.h>
 #include <runnel/kernel.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Jobs are recorded and replayed while the program's other threads use CUDA: they wait for the
- * device, allocate, use the legacy stream, and copy on streams of their own.  No call of theirs fails,
+ * device, allocate, use the legacy stream, and copy on their own streams. Their calls do not fail,
  * and every job has its effect.
  */
 #include <atomic>
@@ -23,7 +23,7 @@ SUITE_FORKS
 
 enum { NR_WORKERS = 4, NR_FUNCTIONS = 40, NR_JOBS = 64, WORDS = 256, KERNELS = 10, SECONDS = 3 };
 
-/* word += add, so many times. */
+/* Does word += *by, KERNELS times. */
 struct add {
 	const uint32_t *by;		/* on the device, by rnl_job_args() */
 	uint32_t *words, more;
@@ -38,7 +38,7 @@ RNL_KERNEL(add, NULL, add_cuda, struct add);
 
 static uint32_t *device_words, *pinned_words;
 
-/* Each function is recorded by each worker: so there is always one that is recorded. */
+/* Each worker records each function, so there is always a recording. */
 template <int nr> static int add_fn(struct rnl_job *job)
 {
 	const struct rnl_dim one = { 1, 1, 1 }, block = { WORDS, 1, 1 };
@@ -183,7 +183,7 @@ TEST(other_threads_use_cuda_while_jobs_are_recorded, .timeout_s = 120, .loops = 
 	for (int i = 0; i < NR_OTHERS; i++)
 		must(pthread_create(&threads[i], NULL, others[i], NULL));
 	until = time(NULL) + SECONDS;
-	/* There are more functions than records, so a worker makes records all the time. */
+	/* There are more functions than records, so a worker records all the time. */
 	do {
 		for (unsigned i = 0; i < NR_FUNCTIONS; i++)
 			for (unsigned times = 0; times < 6; times++)

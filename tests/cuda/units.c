@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A unit of C makes the jobs of functions in a unit of CUDA, which has a runtime of its own. */
+/* A C unit makes jobs of functions in a CUDA unit, which has its own copy of the CUDA runtime. */
 #include <runnel/memory.h>
 
 #include "pool.h"
@@ -18,7 +18,7 @@ TEST(a_failed_launch_fails_its_job_though_another_unit_made_it, .timeout_s = 60)
 		ck_assert_int_eq(submit_and_wait(pool, &job), -EINVAL);
 		/* Drivers give cudaErrorInvalidValue or cudaErrorInvalidConfiguration. */
 		ck_assert_int_ne(job.device_error, 0);
-		/* It is no other job's error. */
+		/* The error is no other job's. */
 		job_of(&job, noop_fn, NULL);
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	}

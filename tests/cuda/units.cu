@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of jobs that call CUDA, and do not look whether that failed; units.c makes the jobs. */
+/* Functions of jobs that call CUDA, and do not check for errors; units.c makes the jobs. */
 #include <runnel/cuda.h>
 
 enum { BAD_THREADS = 4096, LONG_NS = 20000000 };

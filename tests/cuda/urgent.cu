@@ -13,7 +13,7 @@
 
 #define NR_FLOODS 512		/* jobs that are queued or on the device at any time */
 #define NR_WORKERS 8
-#define BLOCK_NS 50000		/* a flood's kernel: how long a block holds its place */
+#define BLOCK_NS 50000		/* duration of a block of a flood's kernel */
 #define URGENT_NS 10000
 #define RUNS 101
 #define BOUND_US 200.0
@@ -23,7 +23,7 @@ static __global__ void spin(uint64_t ns)
 	spin_ns(ns);
 }
 
-static unsigned flood_blocks;	/* twice what the GPU holds at a time */
+static unsigned flood_blocks;	/* twice the blocks that the GPU runs at a time */
 static struct rnl_pool *pool;
 static volatile int stopping;
 
@@ -41,7 +41,7 @@ static int run_urgent(struct rnl_job *job)
 	return 0;
 }
 
-/* Keeps the flood up. */
+/* Submits the job again, which keeps the flood up. */
 static void flood_again(struct rnl_job *job)
 {
 	if (!stopping)
@@ -63,7 +63,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median from submit to done, in microseconds. */
+/* Returns the median time from submit to done, in microseconds. */
 static double median_us(const char *what, int urgent)
 {
 	double us[RUNS];
@@ -112,7 +112,7 @@ TEST(an_urgent_kernel_overtakes_a_flood, .timeout_s = 60, .loops = 2)
 		must(rnl_submit(pool, &floods[i]));
 	}
 	/*
-	 * With a gap before each job all threads sleep, and some machines need 0.2 ms for a
+	 * Before each job there is a gap, so all threads sleep; some machines need 0.2 ms for a
 	 * wake.
 	 */
 	urgent = median_us("flood, urgent", 1);
@@ -122,7 +122,7 @@ TEST(an_urgent_kernel_overtakes_a_flood, .timeout_s = 60, .loops = 2)
 	stopping = 1;
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
-	/* There was a flood, and the urgent job overtook it. */
+	/* The flood delays a usual job; the urgent job overtakes it. */
 	ck_assert_double_gt(usual, 5 * BOUND_US);
 	ck_assert_double_le(urgent, BOUND_US * test_scale());
 }

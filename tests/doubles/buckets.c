@@ -3,9 +3,9 @@
  * examples/buckets/device.cu for the double of the CUDA runtime, and a double of NCCL for the ranks
  * of one process.
  *
- * An all-reduce is an operation of its stream that waits for those of all other ranks, as NCCL's
- * kernels do.  FAKE_NCCL=call: the 20th all-reduce is refused; later: NCCL finds an error after it;
- * hangs: it never ends; wrong: a word of its sum is wrong.
+ * An all-reduce is an operation of its stream that waits for the operations of all other ranks,
+ * like NCCL's kernels. FAKE_NCCL acts on the 20th all-reduce. call: it is refused; later: NCCL
+ * finds an error after it; hangs: it never ends; wrong: a word of its sum is wrong.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ DOUBLE_KERNEL(compute_kernel, compute_on_host, struct compute_args)
 #define NTH 20
 #define GROUPS 8
 
-/* The communicators of one id.  Their all-reduces have one order, so one is under way at a time. */
+/* The communicators of one id.  Their all-reduces have one order, so one runs at a time. */
 static struct group {
 	float *memory[RNL_DEVICES_MAX];
 	unsigned nr, nr_came, nr_over;	/* nr_over: all-reduces */
@@ -139,7 +139,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *code)
 	return ncclSuccess;
 }
 
-/* NCCL's header has these without a prototype. */
+/* NCCL's header declares these without a prototype. */
 ncclResult_t ncclGroupStart(void), ncclGroupEnd(void);
 
 ncclResult_t ncclGroupStart(void)

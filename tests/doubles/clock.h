@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of examples for the double of the CUDA runtime: their host functions; and the clock. */
+/* Host functions of the examples' kernels, for the double of the CUDA runtime; and their clock. */
 #ifndef DOUBLES_CLOCK_H
 #define DOUBLES_CLOCK_H
 

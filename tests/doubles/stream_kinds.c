@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * examples/stream_kinds/device.cu for the double of the CUDA runtime, in which the legacy stream
- * and blocking streams wait for each other, as CUDA's do.
+ * and blocking streams wait for each other, like in CUDA.
  */
 #include <cuda_runtime_api.h>
 #include <errno.h>

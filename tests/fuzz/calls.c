@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sequences of public calls, on the host device and on the double of CUDA, beside an oracle.
+ * Sequences of public calls, on the host device and on the double of CUDA, checked by an oracle.
  *
  * DESIGN
- * Four bytes are a call: what, of which job, and how.  The first four bytes are the pool's.  The
- * oracle (calls_oracle.c) knows of each job what it was told: whether it was accepted, cancelled,
- * has a deadline, comes after a barrier or behind another job.  From that follows which results it
- * may have, and how often its function may have run.  Workers run beside the calls, so an input
- * repeats the calls, not what the workers do meanwhile: an invariant holds whatever they do.  At
- * the end all jobs are done, each told once, and the figures say the same.
+ * Four bytes are a call: its kind, its job, and its variant. The first four bytes are for the pool.
+ * The oracle (calls_oracle.c) knows the calls on each job: whether it was accepted or cancelled,
+ * has a deadline, comes after a barrier or follows another job. It computes the allowed results,
+ * and how often the function may have run. Workers run concurrently with the calls. So an input
+ * repeats the calls, not the workers' timing: the invariants hold for any timing. At the end all
+ * jobs are done, each with one notification, and the statistics agree.
  */
 #include "config.h"
 
@@ -28,9 +28,9 @@
 
 struct calls_state s;
 
-/* ---- calls that are of no job ------------------------------------------------------- */
+/* ---- calls that have no job ------------------------------------------------------- */
 
-/* It waits for jobs. */
+/* Resizes the pool, which waits for jobs. */
 static void resize(unsigned nr)
 {
 	int ret;
@@ -41,7 +41,7 @@ static void resize(unsigned nr)
 	must(ret == (nr < s.nr_devices ? -EINVAL : s.closed ? -ESHUTDOWN : 0) || is_fault(ret));
 }
 
-/* This thread's stream waits for the barrier's jobs: then what they copied is there. */
+/* Makes this thread's stream wait for the barrier's jobs; then their copies must be done. */
 static void join(int in)
 {
 	int ret;
@@ -99,7 +99,7 @@ static void trace(void)
 	}
 }
 
-/* A barrier may count a job for a moment after the job is told. */
+/* Waits for a barrier, which may count a job for a moment after the job's notification. */
 static void wait_for_barrier(struct rnl_barrier *in)
 {
 	const bool any = jobs_any(NULL);
@@ -108,7 +108,7 @@ static void wait_for_barrier(struct rnl_barrier *in)
 	must(ret == 0 || (ret == -ETIMEDOUT && any));
 }
 
-/* No job is in the barrier, or after it: it forgets what failed. */
+/* Initializes a barrier again, which clears its error, unless jobs are in it or after it. */
 static void renew(int in)
 {
 	for (unsigned i = 0; i < JOBS; i++)
@@ -224,7 +224,7 @@ static void begin(unsigned on, unsigned attrs)
 		must(!rnl_order_init(&s.orders[i], s.pool, i));
 }
 
-/* Holds are released, and what waits for no job is ended, so that all jobs come to their end. */
+/* Releases holds, and ends work that waits for no job, so all jobs can complete. */
 static int go_on(enum ending how)
 {
 	for (unsigned i = 0; i < JOBS; i++) {

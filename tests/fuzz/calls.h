@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sequences of public calls beside an oracle: what the files of this program share.
+ * Sequences of public calls, checked by an oracle: the declarations that the program's files share.
  *
  *	calls.c		an input: its pool, its calls, its end
  *	calls_jobs.c	submits of all kinds, chains, holds, cancels
- *	calls_oracle.c	what a job may do, and what it may come to
+ *	calls_oracle.c	a job's allowed actions and results
  *	calls_many.c	maps and batchers, each with its own part of the oracle
- *	calls_faults.c	calls of CUDA that fail, devices that are lost, what is left
+ *	calls_faults.c	failing calls of CUDA, lost devices, leaks
  */
 #ifndef CALLS_H
 #define CALLS_H
@@ -37,9 +37,9 @@
 #define ORDERS 2
 #define DEVICES 3
 #define MAPS 2
-#define BARRIERS (2 + MAPS)	/* of jobs, and one of each map */
+#define BARRIERS (2 + MAPS)	/* two for jobs, and one for each map */
 #define WORDS 64
-#define END_NS 20000000000	/* nothing takes this long */
+#define END_NS 20000000000	/* no call takes this long */
 #define MS 1000000
 
 /* How a job is submitted, in the order of calls.c's calls. */
@@ -53,28 +53,28 @@ enum notified { BY_WAIT, BY_QUEUE, BY_CALLBACK };
 struct work {
 	struct rnl_job job;
 	bool owned;			/* accepted, and not known to be done */
-	uint64_t number;		/* of its submit; 0: it was not accepted */
+	uint64_t number;		/* of its submit; 0: not accepted */
 	enum way way;
 	enum act act;
 	enum notified notified;
 	bool late;
 	bool cancelled;			/* a cancel has returned 0 */
-	bool may_cancel;		/* a call may have cancelled it, with others */
+	bool may_cancel;		/* a call for several jobs may have cancelled it */
 	int in, after;			/* barriers, or -1 */
 	int place;			/* a device, or -1 */
-	int64_t start_ns;		/* of a delayed one */
-	struct work *before;		/* in its chain */
-	bool waits[JOBS];		/* for these jobs, which are done before it is */
-	uint64_t map;			/* that it comes after; 0: there is none under way */
+	int64_t start_ns;		/* of a delayed job */
+	struct work *before;		/* the job before it in its chain */
+	bool waits[JOBS];		/* waits for these jobs, which are done before it */
+	uint64_t map;			/* running map that it comes after; 0: none */
 	_Atomic uint64_t *last;		/* number of the last job of its order that ran */
 	uint32_t *from, *to;		/* WORDS each */
 	struct rnl_hold hold;
 	_Atomic bool held;
 	_Atomic int released_with;
-	/* by its function: */
+	/* written by its function and callback: */
 	_Atomic unsigned nr_run, nr_notified;
-	_Atomic unsigned again;		/* how often its callback submits it again */
-	int worker, error;		/* @error: of a call in it */
+	_Atomic unsigned again;		/* number of submits left for its callback */
+	int worker, error;		/* @error: error of a call in it */
 };
 
 enum ending { DRAINS, CLOSES, STOPS, NR_ENDINGS };
@@ -85,12 +85,12 @@ extern struct calls_state {
 	unsigned nr_devices;
 	struct rnl_barrier barriers[BARRIERS];
 	struct rnl_order orders[ORDERS];
-	struct work works[JOBS + 1];	/* the last one is for what a closed pool refuses */
+	struct work works[JOBS + 1];	/* the last one is for submits to a closed pool */
 	uint32_t *pinned, pageable[JOBS + 1][2][WORDS];
 	_Atomic uint64_t last_of_key[KEYS][DEVICES + 1], last_of_order[ORDERS];
 	uint64_t last_number;
 	_Atomic uint64_t nr_accepted;
-	/* what jobs came to; of notices a cancel may count or not */
+	/* results of jobs; a notice's cancel may be counted or not */
 	uint64_t nr_failed, nr_cancelled, nr_notices_cancelled, nr_timed_out;
 	bool notified_failed[BARRIERS], notified_first[BARRIERS];
 	_Atomic bool closed;
@@ -108,11 +108,11 @@ static inline struct rnl_barrier *barrier(int i)
 
 int work_fn(struct rnl_job *job);
 void work_notified(struct rnl_job *job);	/* a callback */
-void work_ended(struct work *w);	/* it is done: is that right? */
-void barriers_check(void);		/* all jobs are done: do their results say so? */
-/* Whether it is a fault that was planned. */
+void work_ended(struct work *w);	/* checks a job that is done */
+void barriers_check(void);		/* checks barriers when all jobs are done */
+/* Returns true if a planned fault may cause the error. */
 bool is_fault(int error);
-/* Whether a job has copied its words by now, if it was called and does that, and no call failed. */
+/* Returns false if a job should have copied its words, and has not. */
 bool words_are_there(const struct work *w);
 
 /* ---- calls ------------------------------------------------------------------------ */
@@ -125,25 +125,25 @@ void jobs_release(struct work *w, int result);
 void jobs_look(struct work *w);
 void jobs_reap(void);
 void jobs_wait(struct work *w, int64_t ns);
-bool jobs_any(bool (*is)(const struct work *w)); /* NULL: any that is owned */
+bool jobs_any(bool (*is)(const struct work *w)); /* NULL: any owned job */
 bool job_waits_for_caller(const struct work *w);
 void pool_close(void);
 
 void map_start(unsigned which, unsigned how);
 void map_look(unsigned which);
 bool maps_busy(void);
-uint64_t map_now(int barrier);		/* the number of its map, 0: none is under way */
+uint64_t map_now(int barrier);		/* number of its running map, or 0 */
 void map_check_output(int barrier);
 void batch_call(unsigned which, unsigned how);
 void batch_end(void);
 
 /* ---- faults ----------------------------------------------------------------------- */
 
-/* Runs an input in a process of its own: a device that is lost stays lost in its process. */
+/* Runs an input in a separate process: a lost device stays lost in its process. */
 void faults_run_apart(const uint8_t *data, size_t bytes);
-bool faults_apart(void);		/* whether this is such a process */
-void faults_begin(bool slow);		/* @slow: what streams do takes longer, by chance */
+bool faults_apart(void);		/* true in such a process */
+void faults_begin(bool slow);		/* @slow: random delays in streams */
 void faults_plan(unsigned how);
-void faults_end(bool last);		/* no more fail; @last: what must be gone is gone */
+void faults_end(bool last);		/* no more faults; @last: checks for leaks */
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of the double of CUDA that fail, devices that are lost, and what an input leaves there.
+ * Failing calls of the double of CUDA, lost devices, and checks for leaks in the double.
  *
  * DESIGN
- * A device that is lost stays lost in its process.  So an input that may lose it runs in a child of
- * a nursery, a process that was forked before the first call of CUDA.  What the child covers goes
- * to libFuzzer's counters in the parent through shared memory.  On a simulated machine, tests/sim,
- * a process has one input anyway.
+ * A lost device stays lost in its process. So an input that may lose it runs in a child of a
+ * nursery, a process that was forked before the first call of CUDA. The child's coverage goes to
+ * libFuzzer's counters in the parent through shared memory. On a simulated machine (tests/sim) a
+ * process has one input.
  */
 #include "config.h"
 
@@ -28,7 +28,7 @@
 
 enum { MEMORY_ALLOCATION = 2, LAUNCH_FAILURE = 719 };	/* cudaError_t */
 
-/* Calls that free are not among them: what they should have freed would stay. */
+/* Calls that may fail.  Calls that free are not listed: they would leak. */
 static const char *const functions[] = {
 	"any", "cuGraphLaunch", "cuStreamWriteValue32", "cudaEventCreateWithFlags",
 	"cudaEventRecord", "cudaHostAlloc", "cudaLaunchKernel", "cudaMallocFromPoolAsync",
@@ -39,12 +39,12 @@ static const char *const functions[] = {
 #pragma weak __sanitizer_print_stack_trace
 __attribute__((weak)) void sim_begin(void);
 
-/* libFuzzer's: a byte for each edge. */
+/* libFuzzer's counters: a byte for each edge. */
 extern uint8_t __start___sancov_cntrs[] __attribute__((weak, visibility("hidden")));
 extern uint8_t __stop___sancov_cntrs[] __attribute__((weak, visibility("hidden")));
 
 static int nursery;			/* the socket */
-static uint8_t *covered;		/* by the child */
+static uint8_t *covered;		/* coverage of the child */
 static bool apart;
 
 bool faults_apart(void)
@@ -126,7 +126,7 @@ void faults_run_apart(const uint8_t *data, size_t bytes)
 	}
 	bytes = bytes < INPUT_MAX ? bytes : INPUT_MAX;
 	must(TEMP_FAILURE_RETRY(send(nursery, data, bytes, 0)) == (ssize_t)bytes);
-	/* libFuzzer's alarm interrupts it. */
+	/* libFuzzer's alarm interrupts recv(). */
 	must(TEMP_FAILURE_RETRY(recv(nursery, &status, sizeof(status), 0)) == sizeof(status));
 	if (status)
 		fprintf(stderr, "the child's status is %#x\n", (unsigned)status);
@@ -145,12 +145,12 @@ void faults_plan(unsigned how)
 {
 	const unsigned function = how % (sizeof(functions) / sizeof(*functions));
 
-	/* One of any function may be one that frees. */
+	/* A failure of "any" function may hit a call that frees. */
 	if (!function && !apart)
 		return;
 	s.lost |= apart;
 	s.faulty |= !apart;
-	/* Mostly the next call. */
+	/* In most cases the next call fails. */
 	(void)fake_fail(functions[function], 1 + (how >> 4 & how >> 7 & 7),
 			apart ? LAUNCH_FAILURE : MEMORY_ALLOCATION, apart);
 }
@@ -164,7 +164,7 @@ void faults_end(bool last)
 		return;
 	fake_alive(&now);
 	must(!now.device_bytes && !now.pinned_bytes && !now.events && !now.graphs);
-	/* The process keeps these, for each device. */
+	/* The process keeps these objects for each device. */
 	must(now.streams <= DEVICES && now.pools <= DEVICES);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Submits of all kinds, chains, cancels, holds, and looks at what is done. */
+/* Submits of all kinds, chains, cancels, holds, and polls of jobs. */
 #include "tests/lib/asks.h"
 #include "config.h"
 
@@ -22,13 +22,13 @@ bool jobs_any(bool (*is)(const struct work *w))
 	return false;
 }
 
-/* It is done after a call that this thread has to make, so this thread must not wait for it. */
+/* Returns true if the job needs a later call of this thread, which must not wait for it. */
 bool job_waits_for_caller(const struct work *w)
 {
 	return w->act == ACT_HOLD || (w->way >= FOR_SPACE && w->way <= AT_EMPTY);
 }
 
-/* What it came to and what it copied stays, while a job that waited for it is not told. */
+/* Returns true if a job can be reused: later jobs may still check its result and copies. */
 static bool is_free(const struct work *w)
 {
 	for (unsigned i = 0; i < JOBS; i++)
@@ -62,7 +62,7 @@ static void set_told(struct work *w, unsigned how)
 		must(!rnl_job_set_on_done(&w->job, work_notified));
 }
 
-/* Notes the jobs that the barrier counts now. */
+/* Notes the jobs that the barrier counts now, as jobs that @w waits for. */
 static void set_waits(struct work *w)
 {
 	for (unsigned i = 0; i < JOBS; i++)
@@ -169,12 +169,12 @@ static void check_submit(const struct work *w, int ret, bool waits)
 	else
 		must(ret == 0 || (ret == -EAGAIN && !waits) || (ret == -ETIMEDOUT && waits) ||
 		     (s.lost && ret == -EIO));
-	/* A round of a barrier may be under way for a moment after its jobs are told. */
+	/* A round of a barrier may last for a moment after the notifications of its jobs. */
 	if (ret == -EAGAIN || ret == -ETIMEDOUT)
 		must(jobs_any(NULL) || s.others || w->after >= 0);
 }
 
-/* A job that a closed pool refuses has memory of its own: a job AT_EMPTY looks at all others. */
+/* Chooses the jobs.  A closed pool gets an extra job: a job AT_EMPTY checks all other jobs. */
 static unsigned choose(struct work **chain, enum way way, unsigned which, unsigned nr)
 {
 	unsigned nr_free = 0;
@@ -196,7 +196,7 @@ static unsigned choose(struct work **chain, enum way way, unsigned which, unsign
 	return nr_free;
 }
 
-/* Its callback submits it again.  No other job asks whether it is done, and it takes no turn. */
+/* Returns true if its callback may submit it again: no job checks its end, and it has no order. */
 static bool may_come_again(const struct work *w)
 {
 	return w->notified == BY_CALLBACK && w->way == PLAIN && w->in < 0 && w->after < 0 &&
@@ -256,7 +256,7 @@ void jobs_submit_many(unsigned which, unsigned how, unsigned nr)
 		was_submitted(works[i], (int)i < ret);
 }
 
-/* ---- their end ----------------------------------------------------------------------- */
+/* ---- the end of jobs ----------------------------------------------------------------------- */
 
 void jobs_cancel(struct work *w)
 {
@@ -284,7 +284,7 @@ void pool_close(void)
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct work *w = &s.works[i];
 
-		while (w->before)	/* it waits with the first of its chain */
+		while (w->before)	/* waits with the first job of its chain */
 			w = w->before;
 		s.works[i].may_cancel |= w->way >= DELAYED && w->way <= FOR_SPACE;
 	}
@@ -311,7 +311,7 @@ void jobs_look(struct work *w)
 	int done;
 
 	if (!w->owned || w->notified == BY_QUEUE)
-		return;		/* a job of a queue is the caller's when it is reaped */
+		return;		/* a job of a queue is owned until it is reaped */
 	done = w->notified == BY_CALLBACK ? (int)atomic_load(&w->nr_notified) : is_done(&w->job);
 	must(done == 0 || done == 1);
 	if (done)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps and batchers in sequences of calls: each chunk once, each request its own result. */
+/* Maps and batchers in sequences of calls: each chunk runs once, each request has its result. */
 #include "tests/lib/asks.h"
 #include "config.h"
 
@@ -14,11 +14,11 @@
 #define ELEMENTS 100
 
 static struct map_state {
-	uint64_t number;		/* 0: none is under way */
+	uint64_t number;		/* 0: no map is running */
 	struct rnl_map map;
 	struct rnl_map_report report;
 	uint32_t from[ELEMENTS], to[ELEMENTS];
-	uint64_t fails_at;		/* a chunk */
+	uint64_t fails_at;		/* number of a chunk */
 	_Atomic unsigned seen[ELEMENTS], read[ELEMENTS], written[ELEMENTS];
 	_Atomic uint64_t next_read, next_write;
 } maps[MAPS];
@@ -29,7 +29,7 @@ struct chunk_args {
 	bool neighbours;
 };
 
-/* With a halo, an element gets the one before it, too; the first gets itself. */
+/* With a halo, an element's input includes the one before it; the first element uses itself. */
 static uint32_t element_after(const uint32_t *at, uint64_t i, bool neighbours)
 {
 	return *at * 3 + (neighbours ? at[-(int)(i > 0)] : 0);
@@ -97,7 +97,7 @@ static struct rnl_barrier *barrier_of(unsigned which)
 	return barrier((int)which + BARRIERS - MAPS);
 }
 
-/* It is under way, or a job that comes after it is. */
+/* Returns true if the map is running, or a job that comes after it is not done. */
 static bool is_needed(unsigned which)
 {
 	for (unsigned i = 0; i < JOBS; i++)
@@ -135,7 +135,7 @@ static void set_map(struct map_state *m, unsigned how)
 	if (how >> 13 & 1)
 		m->fails_at = how >> 14;
 	if (map->out == m->from)
-		memcpy(m->to, m->from, sizeof(m->from));	/* what there was */
+		memcpy(m->to, m->from, sizeof(m->from));	/* the earlier content */
 }
 
 void map_start(unsigned which, unsigned how)
@@ -171,7 +171,7 @@ static void check_output(const struct map_state *m)
 		must(atomic_load(&m->seen[i]) == 1);
 }
 
-/* A job that comes after a map which is under way: the map is done, and has not failed. */
+/* Checks a map from a job that comes after it: the map is done, and has not failed. */
 void map_check_output(int barrier)
 {
 	check_output(&maps[barrier - (BARRIERS - MAPS)]);
@@ -215,7 +215,7 @@ uint64_t map_now(int barrier)
 
 static struct batch_state {
 	struct rnl_batcher *batcher;
-	struct rnl_cq *cq;		/* of every second request */
+	struct rnl_cq *cq;		/* for every second request */
 	bool varies;
 	struct request {
 		struct rnl_request request;
@@ -353,7 +353,7 @@ static void look(void)
 static void release(struct request *r)
 {
 	if (r->state == COMMITTED)
-		return;		/* it may be done meanwhile */
+		return;		/* it may have completed meanwhile */
 	must(rnl_request_release(&r->request) == (r->state == FREE ? -EINVAL : 0));
 	b.nr_cancelled += r->state == RESERVED;
 	r->state = FREE;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a job may do, and what it may come to.
+ * The oracle: a job's allowed actions and results.
  *
  * DESIGN
- * The oracle knows of each job what it was told, and which calls it and the jobs before it were in.
- * So it knows of most results that they must be, and of the others that they may be.  It asks the
- * library only of jobs that a promise says are done.
+ * The oracle knows the calls on each job and on the jobs before it. So it knows which results a job
+ * must have, or at least which ones it may have. It only queries the library about jobs that must
+ * be done by a guarantee of the library.
  */
 #include "config.h"
 
@@ -46,7 +46,7 @@ struct wait_args {
 	const struct work *work;
 };
 
-/* On the stream of a job: those that it waits for have done their work. */
+/* Checks on a job's stream that the jobs that it waits for have done their work. */
 static void check_order(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct work *w = ((const struct wait_args *)args)->work;
@@ -84,7 +84,7 @@ static int move_words(struct work *w)
 	return ret ? ret : rnl_copy(w->to, mem, bytes);
 }
 
-/* The job before it in its chain was issued on this worker, and has not failed. */
+/* Checks that the job before it in its chain was issued on this worker, and has not failed. */
 static void check_before(const struct work *w)
 {
 	const struct work *b = w->before;
@@ -121,7 +121,7 @@ int work_fn(struct rnl_job *job)
 		check_all_done(w);
 	if (w->map)
 		map_check_output(w->after);
-	/* An error of a call is the job's, also if its function says nothing of it. */
+	/* An error of a call is the job's, even if the function does not return it. */
 	if (w->act == ACT_COPY || w->act == ACT_KERNEL)
 		w->error = move_words(w);
 	must(!w->error || is_fault(w->error));
@@ -132,7 +132,7 @@ int work_fn(struct rnl_job *job)
 	return w->act == ACT_FAIL ? -ENXIO : w->act == ACT_POSITIVE ? 7 : 0;
 }
 
-/* Submits it again.  If the pool accepts it, it may be done already. */
+/* Submits a job again.  If the pool accepts the job, it may be done already. */
 static bool comes_again(struct work *w)
 {
 	int ret;
@@ -160,14 +160,14 @@ void work_notified(struct rnl_job *job)
 		must(atomic_fetch_add(&w->nr_notified, 1) == 0);
 }
 
-/* ---- what it came to -------------------------------------------------------------- */
+/* ---- a job's result -------------------------------------------------------------- */
 
 static bool work_is_done(const struct work *w)
 {
 	return rnl_job_cancel((struct rnl_job *)&w->job) == -EALREADY;
 }
 
-/* Those that it waits for are done.  Return: whether one failed. */
+/* Checks that the jobs that it waits for are done.  Returns true if one of them failed. */
 static bool check_waits(const struct work *w)
 {
 	bool failed = false;
@@ -185,7 +185,7 @@ static bool check_waits(const struct work *w)
 	return failed;
 }
 
-/* It was cancelled without a call for it. */
+/* Returns true if the library may have cancelled the job without a call. */
 static bool was_in_vain(const struct work *w)
 {
 	if (w->after >= 0 && barrier(w->after)->result < 0)
@@ -199,7 +199,7 @@ static void check_notice_of_barrier(const struct work *w, int result, bool faile
 	must(!result || result == barrier(w->after)->result || is_fault(result));
 }
 
-/* Its function was called. */
+/* Checks the result of a job whose function was called. */
 static void check_run(const struct work *w, int result)
 {
 	const int released_with = atomic_load(&w->released_with);

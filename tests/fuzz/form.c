@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forms of strangers: what examples/http_server takes out of a multipart body.
+ * Untrusted forms: the parts that examples/http_server extracts from a multipart body.
  *
  * DESIGN
  * The first line of an input is the Content-Type, the rest is the body, in memory of its size.
- * What is taken out is a part of the body; a form that is refused has a reason, and one that is
- * no form is as it was.
+ * The extracted data is a part of the body; a refused form has a reason; a body that is not a form
+ * is not changed.
  */
 #include "config.h"
 

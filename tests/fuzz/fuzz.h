@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What each program of make fuzz has: libFuzzer's entry, and checks of what must hold. */
+/* Parts of each program of make fuzz: libFuzzer's entry, and assertions. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* A repeated input shows the check that failed. */
+/* Prints the failed check, which a repeated input shows. */
 #define must(holds) must_hold(holds, #holds, __FILE__, __LINE__)
 static inline void must_hold(bool holds, const char *what, const char *file, int line)
 {
@@ -22,7 +22,7 @@ static inline void must_hold(bool holds, const char *what, const char *file, int
 	abort();
 }
 
-/* Formats a message, as the tool does: it has a text, and its arguments can be read. */
+/* Formats a message like the tool: checks that it has a text, and reads its arguments. */
 static inline void must_format(const char *format, va_list args)
 {
 	char text[8192];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Images of strangers: what examples/http_server does with a body of POST /sobel.
+ * Untrusted images: how examples/http_server handles a body of POST /sobel.
  *
  * DESIGN
- * A chunk whose checksum is wrong ends the reading, and nearly each change makes one wrong: so
- * checksums are put right after most changes.
+ * A chunk with a wrong checksum ends the reading, and nearly each mutation makes one wrong. So
+ * checksums are corrected after most mutations.
  *
- * The file lies in memory of its size, and the pixels have space for as many as may be, so the
- * address sanitizer sees each byte too far; make fuzz bounds memory and time.  A picture that is
- * read has to come back as it was from the PNG that is made of it.
+ * The buffers of the file and of the pixels have exactly the allowed size, so the address sanitizer
+ * reports each access past the end; make fuzz limits memory and time. A picture that was read must
+ * be the same after it is written as PNG and read again.
  */
 #include "config.h"
 
@@ -24,9 +24,9 @@
 
 #define PIXELS_MAX 65536
 #define SIGNATURE_BYTES 8
-#define AROUND 12	/* of a chunk: its length, its type, and its checksum */
+#define AROUND 12	/* a chunk's length, type and checksum */
 
-/* libFuzzer's. */
+/* Functions of libFuzzer. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed);
 static void put_checksums_right(uint8_t *data, size_t bytes)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects of strangers: what runnel lint reads of an object, an archive, a library.
+ * Untrusted objects: how runnel lint reads an object, an archive, a library.
  *
  * DESIGN
- * An input's first byte has its top bit turned round: so the kept inputs are no objects, which a
- * package of sources must not have.  A file is read, or there is a message.  The names of a use are sorted, each is there once, and
- * is one of that use.
+ * The top bit of an input's first byte is inverted, so the corpus has no object files, which a
+ * source package must not have. A file is read, or there is a message. The names of a use are
+ * sorted and unique, and each is a name of that use.
  */
 #include "config.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Command lines: what the examples, and the program runnel, take for options.
+ * Command lines: the options that the examples and the program runnel accept.
  *
  * DESIGN
- * Each line of an input is an argument.  The examples' reader is included, with argp told not to
- * exit, so it reads on behind a mistake.  A number that is taken is in its range, a size is a multiple,
- * a choice is one of those that there are, a text is not empty.
+ * Each line of an input is an argument. The examples' parser is included, with an argp that does
+ * not exit, so it goes on after a mistake. An accepted number is in its range, a size is a
+ * multiple, a choice exists, a text is not empty.
  */
 #include "config.h"
 
@@ -59,7 +59,7 @@ int tool_misused_said(void)
 	return TOOL_TROUBLE;
 }
 
-/* Of tool_begin(), which nobody calls. */
+/* Needed by tool_begin(), which is not called. */
 const bool tool_has_cuda_kernels;
 
 int tool_guard(void)

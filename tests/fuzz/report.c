@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces of strangers: what runnel report reads, computes, prints and draws.
+ * Untrusted traces: how runnel report reads, computes, prints and draws them.
  *
  * DESIGN
- * An input is a trace.  Whatever it says, text, JSON and page are UTF-8 without a character that
- * a terminal obeys, the JSON is JSON, and the least is no more than the most.
+ * An input is a trace. For any input, text, JSON and page are UTF-8 without control characters, the
+ * JSON is valid, and each minimum is at most its maximum.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* ---- in place of the command line ---------------------------------------------- */
+/* ---- instead of the command line ---------------------------------------------- */
 
 static bool as_json;
 static char trace_path[32], page_path[32];
@@ -86,7 +86,7 @@ void tool_sort(double *values, unsigned nr)
 	qsort(values, nr, sizeof(*values), by_value);
 }
 
-/* ---- what it prints ------------------------------------------------------------ */
+/* ---- checks of the output ------------------------------------------------------------ */
 
 static void check_text(const char *text, size_t bytes)
 {
@@ -142,7 +142,7 @@ static void check_json(const char *text)
 	json_decref(all);
 }
 
-/* Return: the status of the command, whose output is to be freed. */
+/* Returns the command's status.  The caller frees its output. */
 static int report(char **text, size_t *bytes)
 {
 	FILE *const was = stdout;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests of strangers: what examples/http_server reads of a head, and of a body in chunks.
+ * Untrusted requests: how examples/http_server reads a head, and a body in chunks.
  *
  * DESIGN
- * The text lies in memory of its size, so the address sanitizer sees each byte too far.  A head
- * that is refused has a code and a reason; one that is taken has a path.  A body in chunks is the
- * same, or is refused for the same reason, wherever its text is cut.
+ * The text's buffer has exactly its size, so the address sanitizer reports each access past the
+ * end. A refused head has a code and a reason; an accepted head has a path. A body in chunks has
+ * the same content, or the same error, wherever its text is cut.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 #define PIECE 7		/* bytes at a time */
 #define BODY_MAX 100	/* bytes of a body in chunks */
 
-/* Return: whether a body in chunks follows. */
+/* Checks a head.  Returns true if a body in chunks follows. */
 static bool check_head(const char *text, size_t bytes)
 {
 	char *copy = malloc(bytes + 1);
@@ -43,7 +43,7 @@ static bool check_head(const char *text, size_t bytes)
 	return chunked;
 }
 
-/* Return: the bytes of the body, which are copied to @body; a negative errno: it is refused. */
+/* Copies the body to @body.  Returns its bytes, or a negative errno if it is refused. */
 static long read_chunks(const char *text, size_t bytes, size_t piece, char *body)
 {
 	struct chunks chunks = { .room = BODY_MAX };

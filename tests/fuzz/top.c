@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Texts that a socket gives: what runnel top reads.
+ * Untrusted texts from a socket: how runnel top reads them.
  *
  * DESIGN
- * What is read is fit for a terminal, and ends as a whole text ends.
+ * Accepted text has no control characters, and ends like a complete text.
  */
 #include "config.h"
 

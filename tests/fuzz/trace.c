@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans of a trace: what overlap_find() computes, beside an oracle that looks at each moment.
+ * Spans of a trace: compares overlap_find() with an oracle that checks each moment.
  *
  * DESIGN
- * Four bytes are a span: its begin, its length, its worker, its kind.  Spans are few and short, so
- * the oracle asks at each of some hundred moments which spans are there.
+ * Four bytes are a span: its begin, its length, its worker, its kind. Spans are few and short, so
+ * the oracle finds the active spans at each of some hundred moments.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 
 #define SPANS_MAX 64
 #define MOMENTS 512
-#define WORKERS 8		/* and one that does not exist */
+#define WORKERS 8		/* plus one that does not exist */
 #define KINDS 5			/* one of them does not exist */
 
 static bool counts(const struct overlap_span *s)
@@ -29,7 +29,7 @@ static bool counts(const struct overlap_span *s)
 	return s->worker < RNL_WORKERS_MAX && s->kind <= OVERLAP_OUT && s->end_ns >= s->begin_ns;
 }
 
-/* What is there from @at to @at + 1. */
+/* Adds the spans that are active from @at to @at + 1. */
 static void add_moment(const struct overlap_span *spans, unsigned nr, unsigned at,
 		       struct overlap_figures *o)
 {
@@ -84,7 +84,7 @@ static void look(const struct overlap_span *spans, unsigned nr, struct overlap_f
 	o->elapsed_ns = end > begin ? end - begin : 0;
 }
 
-/* Gaps are empty, the longest come first, and none is longer than all that is empty. */
+/* Checks the gaps: nothing runs in them, longest first, none longer than all empty time. */
 static void check_gaps(const struct overlap_figures *found)
 {
 	for (unsigned i = 0; i < OVERLAP_GAPS; i++) {
@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	must(spans != NULL);
 	for (unsigned i = 0; i < nr; i++, data += 4) {
 		spans[i].begin_ns = data[0];
-		/* A length from 200 on is a span that ends before it begins. */
+		/* A length of 200 or more is a span that ends before it begins. */
 		spans[i].end_ns = data[1] < 200 ? data[0] + data[1] : (uint64_t)data[0] / 2;
 		spans[i].worker = data[2] % (WORKERS + 1);
 		if (spans[i].worker == WORKERS)
