@@ -5,18 +5,17 @@
  *	main.c		the runner: a process for each part of a row
  *	table.c		the table of rows, and of peers
  *	options.c	the command line
- *	lines.c		figures, medians, the lines that are printed
+ *	lines.c		figures, medians, printed lines
  *	json.c		the lines as JSON
- *	child.c		a process that tells its figures through a pipe
- *	rows/		what measures a row: on the host, on any device, on a GPU
+ *	child.c		a process that sends its figures through a pipe
+ *	rows/		measurements of rows: on the host, on any device, on a GPU
  *	peers/		other pools of threads
  *	gpu/		work on a GPU, by hand and by pools
  *
  * DESIGN
- *	A row of the table has quantities.  A part of a row is one value of each
- *	parameter, and gives a line for each quantity.  A line has figures: a
- *	variant of one side, measured once in each run.  Of each side the variant
- *	with the best median counts.  In a run the variants take turns.
+ *	A row of the table has quantities. A part of a row is one value of each parameter, and gives
+ *	a line for each quantity. A line has figures: a variant of one side, measured once in each
+ *	run. Each side's best median counts. In a run the variants take turns.
  *	A row is in a program if its work is linked.
  *
  * For C and C++.
@@ -44,9 +43,9 @@ extern "C" {
 #define BENCH_EXIT_SKIP 77
 #define BENCH_RUNS_MAX 99
 #define BENCH_FIGURES_MAX 96
-#define BENCH_VALUES 3		/* that one measurement gives at most */
-#define BENCH_LINES 8		/* quantities of a row at most */
-#define BENCH_WAYS 9		/* variants of a row at most, that are in the table */
+#define BENCH_VALUES 3		/* limit of values of one measurement */
+#define BENCH_LINES 8		/* limit of quantities of a row */
+#define BENCH_WAYS 9		/* limit of a row's variants in the table */
 #define BENCH_THREADS_MAX 64
 #define BENCH_LIST_MAX 16	/* values of a list option */
 #define BENCH_ROWS_MAX 40
@@ -64,17 +63,17 @@ extern "C" {
 enum bench_side {
 	BENCH_HAND,		/* hand-written code */
 	BENCH_PEER,		/* another pool of threads */
-	BENCH_CEILING,		/* what the hardware lets one do */
+	BENCH_CEILING,		/* limit of the hardware */
 	BENCH_RUNNEL,
 	BENCH_SIDES
 };
 
 enum bench_goal {		/* of runnel's best variant; the value is ... */
 	BENCH_NO_GOAL,
-	BENCH_OF_HAND,		/* ... that part of the hand-written best */
-	BENCH_OF_LINEAR,	/* ... that part of what gpu_scales() says */
-	BENCH_OF_PEER,		/* ... that part of the peers' best */
-	BENCH_OF_CEILING,	/* ... that part of the ceiling */
+	BENCH_OF_HAND,		/* ... a part of the best hand-written figure */
+	BENCH_OF_LINEAR,	/* ... a part of the value set by gpu_scales() */
+	BENCH_OF_PEER,		/* ... a part of the peers' best */
+	BENCH_OF_CEILING,	/* ... a part of the ceiling */
 	BENCH_HAND_PLUS,	/* ... the largest excess over the hand-written best */
 	BENCH_ABSOLUTE		/* ... the goal itself */
 };
@@ -85,8 +84,8 @@ enum bench_by {
 	BENCH_BY_DOUBLING = 2,		/* 1, 2, 4, 8 and 16 threads */
 	BENCH_BY_CONFIG = 4,		/* --configs */
 	BENCH_BY_KIND = 8,		/* streams: per-thread, then private */
-	BENCH_BY_PAUSE = 16,		/* at once, then 1 ms later, which has quantities of its own */
-	BENCH_BY_GPUS = 32		/* --gpus; each beside one GPU, in the same runs */
+	BENCH_BY_PAUSE = 16,		/* immediately, then 1 ms later; own quantities */
+	BENCH_BY_GPUS = 32		/* --gpus; each compared with one GPU in the same runs */
 };
 
 struct bench_run;
@@ -94,13 +93,13 @@ struct bench_line;
 
 /* How a row is measured. */
 struct bench_work {
-	/* Returns the argument of the others, of bench_alloc(), freed after close; NULL: no row. */
+	/* Returns the others' argument, from bench_alloc(), freed after close; NULL: no row. */
 	void *(*open)(struct bench_run *run);
-	/* Measures the row's way once; values[i] is of the quantity that its .of[i] names. */
+	/* Measures a way of the row once; values[i] is for the quantity named by its .of[i]. */
 	void (*measure)(void *arg, unsigned way, double *values);
-	/* Before the lines are told; may set their goals and notes. */
+	/* Called before the lines are printed; may set their goals and notes. */
 	void (*close)(void *arg, struct bench_line **lines);
-	/* Instead of all of them, where ways are not in the table. */
+	/* Replaces the functions above if the ways are not in the table. */
 	void (*run)(struct bench_run *run);
 };
 
@@ -114,19 +113,19 @@ struct bench_quantity {
 struct bench_side_of {
 	enum bench_side side;
 	const char *name;
-	const char *of;			/* "02": its values are of quantities 0 and 2 */
+	const char *of;			/* "02": the values are of quantities 0 and 2 */
 };
 
 struct bench_row {
-	const char *name;		/* as --rows has it; rows that follow each other may share it */
+	const char *name;		/* as in --rows; adjacent rows may share it */
 	const char *about;		/* what it measures */
 	const struct bench_work *work;	/* NULL: not in this program */
 	unsigned by;			/* enum bench_by */
-	unsigned patience_s;		/* of a part, which takes much less */
-	unsigned shift;			/* with which way the next run begins */
+	unsigned patience_s;		/* limit of a part, which takes much less */
+	unsigned shift;			/* the way that the next run begins with */
 	bool gpu;			/* the part's process uses CUDA itself, from its begin on */
-	bool apart;			/* each measurement has a process of its own */
-	unsigned gpus;			/* that it takes, else it is left out; 0: one, or BENCH_BY_GPUS */
+	bool apart;			/* each measurement has its own process */
+	unsigned gpus;			/* GPUs needed, else skipped; 0: one, or BENCH_BY_GPUS */
 	struct bench_quantity lines[BENCH_LINES];
 	struct bench_side_of ways[BENCH_WAYS];
 };
@@ -134,12 +133,12 @@ struct bench_row {
 struct bench_figure {
 	char variant[40];
 	enum bench_side side;
-	bool screened;			/* measured once, not among the best: it counts for nothing */
+	bool screened;			/* measured once, not among the best: does not count */
 	unsigned nr;
 	double runs[BENCH_RUNS_MAX];
 };
 
-/* As it goes through the pipe: both processes have the table at the same address. */
+/* A line as sent through the pipe: both processes have the table at the same address. */
 struct bench_line {
 	const struct bench_row *row;
 	const struct bench_quantity *of;
@@ -157,7 +156,7 @@ struct bench_config {
 
 enum bench_wrong {			/* --wrong, for tests */
 	BENCH_RIGHT,
-	BENCH_RESULT,			/* results are compared with something else */
+	BENCH_RESULT,			/* results are compared with wrong values */
 	BENCH_TWICE,			/* throughput: a job is submitted once more ... */
 	BENCH_LOST			/* ... is not submitted */
 };
@@ -165,12 +164,12 @@ enum bench_wrong {			/* --wrong, for tests */
 struct bench_options {
 	char device[32];
 	struct rnl_device_info info;
-	int gpus[BENCH_GPUS_MAX];	/* that one, and the others that answer */
+	int gpus[BENCH_GPUS_MAX];	/* the chosen GPU, and the others that respond */
 	unsigned nr_gpus;
 	unsigned by_gpus[BENCH_LIST_MAX], nr_by_gpus;
 	unsigned runs, seconds;
-	unsigned run_ms, screen_ms;	/* of a measurement that goes on for some time */
-	unsigned samples;		/* of a latency on a GPU, in a run */
+	unsigned run_ms, screen_ms;	/* of a measurement with a duration */
+	unsigned samples;		/* of a latency on a GPU, per run */
 	unsigned jobs, warm_samples, paused_samples, bursts, forks; /* of empty jobs */
 	unsigned workers, latency_workers;
 	unsigned threads[BENCH_LIST_MAX], nr_threads;
@@ -190,9 +189,9 @@ struct bench_run {
 	const struct bench_row *row;
 	int out;
 	unsigned runs;
-	char at[40];			/* the part's parameters, behind a line's "what" */
+	char at[40];			/* the part's parameters, appended to a line's "what" */
 	unsigned nr_gpus;
-	/* Those that the row has. */
+	/* The row's parameters; others are 0. */
 	unsigned threads;
 	enum rnl_stream_kind kind;
 	struct bench_config config;
@@ -212,13 +211,13 @@ struct bench_peer;
 struct bench_pool {
 	enum bench_side side;
 	const char *name, *label;
-	const char *missing;		/* how to have it built */
+	const char *missing;		/* how to get it built */
 	const struct bench_peer *peer;	/* NULL: not built */
-	const char *note;		/* what to know of its figures, or NULL */
+	const char *note;		/* remark on its figures, or NULL */
 };
 extern const struct bench_pool bench_pools[];	/* ends with a NULL name */
 
-/* ---- rows/: what measures a row; NULL: not in this program ---------------- */
+/* ---- rows/: measurements of rows; NULL: not in this program ---------------- */
 
 extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_handoff __attribute__((weak)), bench_return __attribute__((weak)),
@@ -242,16 +241,16 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 /* ---- gpu/gpu.c ----------------------------------------------------------- */
 
 /*
- * A part's begin on so many GPUs, of which the first is the current one.  NULL: the program of make
- * bench, which knows no GPU.
+ * Begins a part on @nr GPUs; the first one is current. NULL in the program of make bench, which
+ * uses no GPU.
  */
 void bench_gpu_begin(const int *gpus, unsigned nr) __attribute__((weak));
 
 /* ---- options.c ----------------------------------------------------------- */
 
-extern uint32_t bench_wrong_result;	/* 1: what is compared with is wrong by that */
+extern uint32_t bench_wrong_result;	/* 1: makes expected values wrong by 1 */
 
-/* Ends the process when the command line is wrong, or asks for help. */
+/* Ends the process if the command line is wrong, or asks for help. */
 void bench_options_parse(struct bench_options *opt, int argc, char **argv);
 
 /* ---- lines.c ------------------------------------------------------------- */
@@ -261,35 +260,35 @@ struct bench_summary {
 };
 struct bench_summary bench_summary(const struct bench_figure *figure);
 
-/* The smallest value that @percent of a hundred values are not above; sorts them. */
+/* Sorts the values.  Returns the @percent-th percentile. */
 double bench_percentile(double *values, size_t nr, unsigned percent);
 
-/* A line of the row's quantity, on the heap; @format: more behind run->at. */
+/* Makes a line of the row's quantity, on the heap; @format: text after run->at. */
 struct bench_line *bench_line(const struct bench_run *run, unsigned quantity, const char *format,
 			      ...) __attribute__((format(printf, 3, 4)));
 struct bench_figure *bench_figure(struct bench_line *line, enum bench_side side,
 				  const char *variant);
 void bench_add(struct bench_figure *figure, double value);
 
-/* To the parent, which prints it; frees it. */
+/* Sends the line to the parent, which prints it; frees it. */
 void bench_line_tell(const struct bench_run *run, struct bench_line *line);
 
-/* The best of a side by its median; NULL: there is none. */
+/* Returns the figure of a side with the best median, or NULL. */
 const struct bench_figure *bench_best(const struct bench_line *line, enum bench_side side);
 double bench_line_goal(const struct bench_line *line);	/* NAN: none */
-int bench_line_met(const struct bench_line *line);	/* 1, 0; -1: there is no goal, or no figure */
+int bench_line_met(const struct bench_line *line);	/* 1, 0; -1: no goal, or no figure */
 
-/* In Markdown, so that it can go into docs/measurements.md as it is. */
+/* Prints Markdown, which can be copied to docs/measurements.md. */
 void bench_print_head(const struct bench_options *opt, double load);
 void bench_line_print(const struct bench_options *opt, const struct bench_line *line);
 bool bench_print_rows(void);
-bool bench_flush(void);			/* standard output; tells if it cannot be written */
+bool bench_flush(void);			/* standard output; reports a write error */
 bool bench_left_out(const struct bench_options *opt, const struct bench_row *row);
 void bench_print_end(const struct bench_options *opt, size_t nr, double seconds, bool good);
 
 /* ---- child.c ------------------------------------------------------------- */
 
-/* One variant: measured in each run, its i-th value is the i-th figure's. */
+/* A variant, which is measured in each run.  Value i goes to figure i. */
 struct bench_way {
 	void (*measure)(void *arg, unsigned which, double *values);
 	unsigned which;
@@ -297,22 +296,21 @@ struct bench_way {
 	bool off;
 };
 
-/* All runs of all ways, which take turns. */
+/* Does all runs of all ways, which take turns. */
 void bench_turns(const struct bench_run *run, const struct bench_way *ways, unsigned nr, void *arg);
 
-/* Ends the process when a call failed. */
+/* Ends the process if a call failed. */
 void bench_must(int good, const char *what);
 void bench_rnl(int ret, const char *what);
 
-/* Zeroed memory that begins on a cache line; for free(). */
+/* Returns zeroed memory that begins on a cache line; free() frees it. */
 void *bench_alloc(size_t bytes);
 
 /*
- * Runs fn() in a process of its own, which tells what it finds through the pipe @out.
- * The parent has no other thread, so fork() is enough.
- * @taken: gets what comes through the pipe, piece by piece, @bytes each.
- * @patience_s: then the child is ended.
- * Return: NULL it came to a good end; else what it did instead, and @nr.
+ * Runs fn() in a separate process, which sends its results through the pipe @out. The parent has no
+ * other thread, so fork() is enough. @taken: receives the pieces from the pipe, @bytes each.
+ * @patience_s: the time limit; then the child is killed.
+ * Returns NULL if the child succeeded; else its way of failing, and sets @nr.
  */
 const char *bench_child(void (*fn)(void *arg, int out), void (*taken)(void *arg, void *piece),
 			void *arg, size_t bytes, unsigned patience_s, int *nr);
@@ -328,7 +326,7 @@ static inline uint64_t bench_now(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* In a loop that looks at a word again and again. */
+/* Pauses in a loop that polls a word. */
 static inline void bench_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -341,8 +339,8 @@ static inline void bench_relax(void)
 /* ---- json.c -------------------------------------------------------------- */
 
 /*
- * Writes the file anew with all lines so far.  NULL: built without jansson.
- * Return: whether it could be written.
+ * Rewrites the file with all lines so far. Returns false if it could not be written. NULL if built
+ * without jansson.
  */
 bool bench_json(const struct bench_options *opt, double load, struct bench_line *const *lines,
 		size_t nr) __attribute__((weak));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A measurement in a process of its own; the turns that measurements take.
+ * Measurements in separate processes; the turns that measurements take.
  *
  * DESIGN
- *	One measurement's leftovers would be the next one's surroundings: threads,
- *	streams, a CUDA context with the number of connections that it began with.
- *	What a child has told is kept if it dies later.
+ *	Leftovers of one measurement would affect the next one: threads, streams, a CUDA context
+ *	with its initial number of connections. Results that a child has sent are kept if it dies
+ *	later.
  */
 #include "bench.h"
 
@@ -68,7 +68,7 @@ void bench_tell(int out, const void *piece, size_t bytes)
 	}
 }
 
-/* Return: whether a whole piece came. */
+/* Reads a piece.  Returns true if it is complete. */
 static bool take(int from, char *piece, size_t bytes, size_t *got)
 {
 	ssize_t nr;
@@ -108,7 +108,7 @@ const char *bench_child(void (*fn)(void *arg, int out), void (*taken)(void *arg,
 		if (!bench_gpu_begin)
 			exit(EXIT_SUCCESS);
 		fflush(NULL);
-		_exit(EXIT_SUCCESS);	/* CUDA is not to be taken down in order */
+		_exit(EXIT_SUCCESS);	/* skips CUDA's teardown */
 	}
 	close(ends[1]);
 	while (child > 0 && take(ends[0], piece, bytes, &got))

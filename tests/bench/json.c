@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lines as JSON: every run of every variant.  The file is written anew when a line
- * comes, so what was measured before something went wrong is there.
+ * The lines as JSON: every run of every variant. The file is rewritten with each new line, so it
+ * has all figures measured before a failure.
  */
 #include "bench.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Figures and medians; which variant is a side's best; whether a goal is met; the table. */
+/* Figures and medians, each side's best variant, goals, and the printed table. */
 #include "bench.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ void bench_line_tell(const struct bench_run *run, struct bench_line *line)
 	free(line);
 }
 
-/* ---- what it says -------------------------------------------------------- */
+/* ---- best figures and goals -------------------------------------------------------- */
 
 static bool counts(const struct bench_figure *figure)
 {
@@ -113,7 +113,7 @@ static double best_of(const struct bench_line *line, enum bench_side side)
 
 double bench_line_goal(const struct bench_line *line)
 {
-	/* 97 % as many, or so long that it would be 97 % as many. */
+	/* A part of a rate, or the time that corresponds to that part of a rate. */
 	const double part = line->of->more_is_better ? line->goal_value : 1 / line->goal_value;
 
 	switch (line->goal) {
@@ -197,7 +197,7 @@ static void print_figures(const struct bench_line *line)
 	}
 }
 
-/* How many times as good runnel is. */
+/* Prints how many times better runnel is. */
 static void print_ratio(const struct bench_line *line, const struct bench_figure *beside)
 {
 	const struct bench_figure *runnel = bench_best(line, BENCH_RUNNEL);
@@ -212,7 +212,7 @@ static void print_ratio(const struct bench_line *line, const struct bench_figure
 	printf(" %-5.2f |", line->of->more_is_better ? a / b : b / a);
 }
 
-/* Peers and variants of runnel's that are not in the columns. */
+/* Prints peers and variants of runnel that are not in the columns. */
 static void print_others(const struct bench_line *line, const struct bench_figure *beside)
 {
 	const struct bench_figure *runnel = bench_best(line, BENCH_RUNNEL);
@@ -238,7 +238,7 @@ static void print_others(const struct bench_line *line, const struct bench_figur
 
 void bench_line_print(const struct bench_options *opt, const struct bench_line *line)
 {
-	/* Peers are beside runnel where the goal is to be ahead of them. */
+	/* Runnel is compared with a peer if the goal is to be faster than the peers. */
 	const struct bench_figure *hand = bench_best(line, BENCH_HAND);
 	const struct bench_figure *peer = bench_best(line, BENCH_PEER);
 	const struct bench_figure *ceiling = bench_best(line, BENCH_CEILING);
@@ -267,7 +267,7 @@ bool bench_left_out(const struct bench_options *opt, const struct bench_row *row
 	return row->gpus > opt->nr_gpus || (row->by & BENCH_BY_GPUS && !opt->nr_by_gpus);
 }
 
-/* Rows of one name follow each other. */
+/* Prints each name once: rows that share a name are adjacent. */
 static void print_left_out(const struct bench_options *opt)
 {
 	const char *last = "";
@@ -306,7 +306,7 @@ bool bench_flush(void)
 	return false;
 }
 
-/* ---- what there is to measure --------------------------------------------- */
+/* ---- the list of rows --------------------------------------------- */
 
 static void print_quantity(const struct bench_quantity *of)
 {

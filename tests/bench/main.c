@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * make bench: what an empty job costs, in runnel and in other pools; what memory costs.
- * make bench-gpu: runnel on a GPU, beside hand-written code and what the hardware allows.
+ * make bench: the cost of an empty job, in runnel and in other pools; the cost of memory. make
+ * bench-gpu: runnel on a GPU, compared with hand-written code and the hardware's limits.
  *
  *	tests/bench/bench [OPTION]...		--help names options and rows
  *	tests/bench/bench_gpu [OPTION]...
  *
  * DESIGN
- *	This process never touches CUDA and has one thread.  Each part of a row has a
- *	process, in which the variants take turns, so that what else goes on in the
- *	machine falls on all of them.  Every return code is looked at, and every
- *	job's result or count of runs: a wrong one ends the part, it is never a figure.
- *	A line is printed when it comes, so what is measured is not lost by what
- *	fails later.  A part that hangs is ended by its alarm.
+ *	This process never uses CUDA and has one thread. Each part of a row has a process, in which
+ *	the variants take turns, so other load on the machine affects all of them. Every return code
+ *	is checked, and every job's result or count of runs: a wrong one ends the part and never
+ *	gives a figure. A line is printed when it arrives, so a later failure does not lose it. A
+ *	part that hangs is ended by its alarm.
  */
 #include "bench.h"
 
@@ -68,7 +67,7 @@ static unsigned parts(const struct bench_row *row, const struct bench_options *o
 	       (row->by & BENCH_BY_KIND ? 2 : 1) * (row->by & BENCH_BY_PAUSE ? 2 : 1);
 }
 
-/* The part's number among the values of a parameter, which has @nr. */
+/* Returns the index of the part's value of a parameter, which has @nr values. */
 static unsigned index_of(unsigned *part, unsigned nr)
 {
 	const unsigned index = *part % nr;
@@ -108,7 +107,7 @@ static void set_parameters(struct bench_run *run, unsigned part)
 		snprintf(at, room, ", %u", run->threads);
 }
 
-/* The row's ways and quantities, as the table has them. */
+/* Runs the row's ways from the table. */
 static void run_ways(struct bench_run *run)
 {
 	const struct bench_row *row = run->row;
@@ -137,7 +136,7 @@ static void run_ways(struct bench_run *run)
 		row->work->close(arg, lines);
 	for (unsigned i = 0; i < nr_lines; i++)
 		bench_line_tell(run, lines[i]);
-	/* Threads of a row on a GPU look at it until the process ends. */
+	/* Threads of a row on a GPU use it until the process ends. */
 	if (!run->row->gpu)
 		free(arg);
 }
@@ -193,7 +192,7 @@ struct answer {
 	unsigned nr_gpus;
 };
 
-/* This GPU, and those that answer beside it. */
+/* Finds the other GPUs that respond. */
 static void find_gpus(struct answer *answer)
 {
 	struct rnl_device_info unused = RNL_DEVICE_INFO_INIT;
@@ -260,7 +259,7 @@ int main(int argc, char **argv)
 	table.start = bench_now();
 	bench_options_parse(&opt, argc, argv);
 	find_device(&opt);
-	/* A part sets it, or leaves it alone. */
+	/* A part may set it. */
 	unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	if (getloadavg(&table.load, 1) != 1)
 		table.load = 0;

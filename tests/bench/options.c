@@ -3,8 +3,8 @@
  * The command line.
  *
  * DESIGN
- *	--wrong is not in the help: with it results are compared with something else, or a
- *	job runs twice or never, for the tests that what is wrong is found.
+ *	--wrong is not in the help: it compares results with wrong values, or makes a job run twice
+ *	or never, to test that errors are found.
  */
 #include "bench.h"
 
@@ -27,7 +27,7 @@ enum {
 	KEY_LIST,
 	KEY_QUICK,
 	KEY_WRONG,
-	KEY_NUMBERS		/* and numbers[] behind it */
+	KEY_NUMBERS		/* plus the index in numbers[] */
 };
 
 static const struct {
@@ -69,7 +69,7 @@ static const struct argp_option options[] = {
 
 uint32_t bench_wrong_result;
 
-/* Return: the number that arg begins with, from 1 to max, or 0; *end is behind it. */
+/* Returns the number that arg begins with, from 1 to max, or 0; *end is the end of the number. */
 static unsigned number_at(const char *arg, unsigned long max, char **end)
 {
 	unsigned long number;
@@ -93,7 +93,7 @@ static void parse_number(struct argp_state *state, unsigned i, const char *arg)
 	memcpy((char *)state->input + numbers[i].at, &number, sizeof(number));
 }
 
-/* Sets those of the names that the list has, some more than once; @name: NULL behind the last. */
+/* Sets the names in the list, which may repeat names.  @name returns NULL after the last name. */
 static void parse_names(struct argp_state *state, const char *option, const char *arg, bool *set,
 			const char *(*name)(unsigned))
 {
@@ -117,7 +117,7 @@ static void parse_names(struct argp_state *state, const char *option, const char
 	}
 }
 
-/* Rows of the other program have a name that no list can have. */
+/* Rows of the other program get a name that no list can have. */
 static const char *row_name(unsigned i)
 {
 	return bench_rows[i].name && !bench_rows[i].work ? "," : bench_rows[i].name;
@@ -128,7 +128,7 @@ static const char *peer_name(unsigned i)
 	return bench_pools[i].name;
 }
 
-/* "4,8", or "1x2,4x4" with @x; takes what can be read.  Return: how many; 0 it is wrong. */
+/* Reads "4,8", or "1x2,4x4" with @x.  Returns the number of values, or 0 if the list is wrong. */
 static unsigned parse_list(const char *arg, bool x, struct bench_config *list)
 {
 	unsigned nr = 0;
@@ -159,7 +159,7 @@ static void parse_configs(struct bench_options *opt, struct argp_state *state, c
 			   BENCH_LIST_MAX);
 }
 
-/* Return: how many. */
+/* Returns the number of counts. */
 static unsigned parse_counts(struct argp_state *state, const char *option, const char *arg,
 			     unsigned *found)
 {
@@ -308,7 +308,7 @@ void bench_options_parse(struct bench_options *opt, int argc, char **argv)
 	for (unsigned i = 0; bench_pools[i].name; i++)
 		opt->peers[i] = true;
 	if (argc)
-		argv[0] = name;		/* what argp's messages begin with */
+		argv[0] = name;		/* the start of argp's messages */
 	argp_err_exit_status = BENCH_EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, opt);
 }

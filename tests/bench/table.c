@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table: what is measured, beside what, and what it is to reach.
+ * The table: quantities, their comparisons, and their goals.
  *
  * DESIGN
- *	A row is in a program if its work is linked: rows/host is in make bench,
- *	rows/gpu in make bench-gpu, rows/device in both.  A peer is there if its
- *	library is.  The ways of jobs, of gather and of empty jobs are many:
- *	rows/gpu has them, and the table of peers below.
+ *	A row is in a program if its work is linked: rows/host is in make bench, rows/gpu in make
+ *	bench-gpu, rows/device in both. A peer is available if its library is. The many ways of jobs
+ *	and of gather are in rows/gpu; the ways of empty jobs are in the table of peers below.
  */
 #include "peers/peer.h"
 
@@ -306,7 +305,7 @@ const struct bench_row bench_rows[] = {
 		.about = "whether more workers make submits, and J, slower",
 		.patience_s = 60, .gpu = true,
 		.lines = {
-			/* More workers are to reach 97 % of what fewer did. */
+			/* More workers should reach 97 % of the rate of fewer workers. */
 			{ "submits, 8 workers", "M/s", BENCH_NO_GOAL, 0, MORE },
 			{ "submits, 16 workers", "M/s", BENCH_ABSOLUTE, 0.97, MORE },
 			{ "submits, 32 workers", "M/s", BENCH_ABSOLUTE, 0.97, MORE },
@@ -386,13 +385,13 @@ const struct bench_row bench_rows[] = {
 			{ RUNNEL, "rnl_pool_create()", "0" },
 		},
 	},
-	/* ---- make bench-gpu, with several GPUs; one name for all of them ---- */
+	/* ---- make bench-gpu, with several GPUs; all rows share a name ---- */
 	{
 		.name = "devices", .work = &bench_devices, .by = BENCH_BY_GPUS | BENCH_BY_KIND,
 		.about = "J by one pool over several GPUs, beside one GPU; and what scales by hand",
 		.patience_s = 90, .gpu = true,
 		.lines = {
-			/* rows/gpu/devices.c: gathered as hand-written graphs do. */
+			/* rows/gpu/devices.c: should scale like hand-written graphs. */
 			{ "J per second", "kJ/s", BENCH_OF_LINEAR, 0.95, MORE },
 			{ "J of 4 KB, gathered", "kJ/s", BENCH_OF_LINEAR, 1, MORE },
 		},
@@ -459,7 +458,7 @@ const struct bench_row bench_rows[] = {
 		.about = "rnl_memory_get() and rnl_memory_put(), by 1 to 16 threads",
 		.patience_s = 300,
 		.lines = {
-			/* A thread alone is to take 100 ns. */
+			/* A single thread should take 100 ns. */
 			{ "pinned get and put of 4 KB by threads", "ns", BENCH_ABSOLUTE, 1000, LESS },
 			{ "pinned get and put of 1 MB by threads", "ns", BENCH_ABSOLUTE, 1000, LESS },
 		},

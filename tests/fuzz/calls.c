@@ -279,7 +279,7 @@ static void end(enum ending how)
 	rnl_cq_destroy(s.cq);
 }
 
-/* The first four bytes: the device, the pool's attributes, its end, whether the device is lost. */
+/* Runs an input.  First bytes: device, pool's attributes, its end, whether the device is lost. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	unsigned on;

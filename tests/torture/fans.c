@@ -32,7 +32,7 @@ struct fan {
 	unsigned nr;			/* accepted jobs */
 	struct life *jobs[NR_BLADES], *tellers[NR_TELLERS];
 	bool notifies[NR_TELLERS];	/* the teller is a notice */
-	int notified[NR_TELLERS];		/* results of the tellers ... */
+	int notified[NR_TELLERS];		/* results of the tellers */
 	bool was_notified[NR_TELLERS];
 	_Atomic unsigned nr_to_tell;	/* tellers left, and the thread that begins */
 	struct ticket *tickets[NR_BLADES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies both ways on several GPUs at once, by hand: a thread for each GPU and each way. */
+/* Concurrent copies both ways on several GPUs, by hand: a thread for each GPU and each way. */
 #include "gpu/work.h"
 
 enum { WAYS = 2 };		/* in and out */

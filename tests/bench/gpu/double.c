@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * kernels.cu for the double of the CUDA runtime: kernels are host functions, which
- * its streams call.
- */
+/* kernels.cu for the double of the CUDA runtime: its streams call host functions. */
 #include "gpu/gpu.h"
 
 #include <string.h>
@@ -83,7 +80,7 @@ static void spin(struct rnl_dim grid, struct rnl_dim block, const void *args)
 	if (!spin->stamps)
 		return;
 	spin->stamps[0] = start;
-	/* release: the row join looks at it while kernels run */
+	/* release: the row join reads it while kernels run */
 	__atomic_store_n(&spin->stamps[1], bench_now(), __ATOMIC_RELEASE);
 }
 
@@ -171,7 +168,7 @@ cudaError_t gpu_device_get(void **memp, size_t bytes)
 	return code == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : code;
 }
 
-/* Its cudaMemcpyPeerAsync() needs nothing. */
+/* The double's cudaMemcpyPeerAsync() needs no access. */
 cudaError_t gpu_reach(int ordinal, int peer, bool on)
 {
 	(void)peer;

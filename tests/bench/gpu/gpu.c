@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of CUDA and of runnel that succeed, or end the process. */
+/* Calls of CUDA and of runnel that end the process if they fail. */
 #include "gpu/gpu.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ typedef CUresult write_value_fn(CUstream stream, CUdeviceptr addr, cuuint32_t va
 				unsigned int flags);
 
 static write_value_fn *write_value;
-static uint32_t *first_word;	/* that streams write first of all */
+static uint32_t *first_word;	/* each stream's first write */
 
 static _Noreturn void fail(const char *what, const char *why, int code)
 {
@@ -36,7 +36,7 @@ void gpu_setup(void)
 	const int ret = rnl_setup();
 
 #ifdef BENCH_TSAN
-	if (ret == -EBUSY)	/* it has a thread of its own from the beginning */
+	if (ret == -EBUSY)	/* ThreadSanitizer has its own thread from the start */
 		return;
 #endif
 	bench_rnl(ret, "rnl_setup");
@@ -100,13 +100,13 @@ cudaStream_t gpu_stream(enum rnl_stream_kind kind, bool urgent)
 		gpu_ok(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
 						    urgent ? greatest : least),
 		       "cudaStreamCreateWithPriority");
-	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");	/* it is there now */
+	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");	/* the stream exists now */
 	memset(&value, 0, sizeof(value));
 	value.priority = greatest;
 	if (urgent && kind != RNL_STREAM_PRIVATE)
 		gpu_ok(cudaStreamSetAttribute(stream, cudaStreamAttributePriority, &value),
 		       "cudaStreamSetAttribute");
-	/* As the pool does, see inflight.h: else the first kernels may wait for one another. */
+	/* Like the pool, see inflight.h: else the first kernels may wait for each other. */
 	gpu_stream_write(stream, first_word, 0);
 	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 	return stream;

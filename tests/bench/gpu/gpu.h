@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is done on the GPU, by hand-written code and by runnel's jobs alike: J, other
- * kernels, memory, and calls that end the process when they fail.
+ * Work on the GPU, shared by hand-written code and runnel's jobs: J, other kernels, memory, and
+ * calls that end the process if they fail.
  *
  * DESIGN
- *	Kernels, and what has to be compiled with them, are in kernels.cu; with
- *	the double of the CUDA runtime double.c stands in for that.  All else is C,
- *	and names the stream in each call, so that no compiler flag changes what
- *	it means.
+ *	Kernels, and code that must be compiled with them, are in kernels.cu; double.c replaces it
+ *	on the double of the CUDA runtime. All else is C, and names the stream in each call, so that
+ *	no compiler flag changes its meaning.
  */
 #ifndef GPU_CUDA_H
 #define GPU_CUDA_H
@@ -29,27 +28,27 @@
 extern "C" {
 #endif
 
-#define GPU_WORDS 1024		/* of J: 4 KB */
+#define GPU_WORDS 1024		/* words of J: 4 KB */
 #define GPU_A 1664525u
 #define GPU_C 1013904223u
 
-#define GPU_KERNELS 5		/* that J may have; the first unless it is said */
+#define GPU_KERNELS 5		/* kernels that J may have; the default is the first */
 #define GPU_SIZES_MAX 4
 
-/* What J's kernel does to word i of its memory. */
+/* Returns the result of J's kernel for word i of its memory. */
 GPU_SHARED uint32_t gpu_word(uint32_t kernel, uint32_t x, uint32_t i)
 {
 	return ((x * GPU_A + GPU_C) ^ i) + kernel * GPU_C;
 }
 
-/* What one J needs: page-locked words in and out, and the device's. */
+/* The memory of one J: page-locked words in and out, and the device's words. */
 struct gpu_slot {
 	uint32_t *in, *out, *dev;
 	uint32_t nr_words, kernel;
-	uint32_t seq;			/* of the J that it was last used for */
+	uint32_t seq;			/* number of the last J */
 };
 
-/* What J is: the n-th slot has size n and kernel n, by turns. */
+/* The shape of J: slot n has size n and kernel n, modulo their numbers. */
 struct gpu_shape {
 	unsigned nr_sizes, nr_kernels;
 	uint32_t sizes[GPU_SIZES_MAX];	/* in words; multiples of GPU_WORK_THREADS */
@@ -57,25 +56,25 @@ struct gpu_shape {
 
 /* ---- kernels.cu ---------------------------------------------------------- */
 
-/* A function that issues something for a slot to a stream. */
+/* A function that issues work for a slot to a stream. */
 typedef cudaError_t gpu_issue_fn(const struct gpu_slot *slot, cudaStream_t stream);
 
 gpu_issue_fn gpu_issue_j;	/* words in, kernel, words out */
-gpu_issue_fn gpu_issue_launch;	/* J's kernel alone */
+gpu_issue_fn gpu_issue_launch;	/* only J's kernel */
 gpu_issue_fn gpu_issue_empty;	/* a kernel that does nothing */
 
 /*
- * A kernel whose blocks hold their places for @ns.  @stamps: page-locked, gets the
- * device's nanoseconds at its first block's start and end; NULL: not wanted.
+ * Issues a kernel whose blocks run for @ns. @stamps: page-locked, gets the device's nanoseconds at
+ * the first block's start and end, or NULL.
  */
 cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint64_t *stamps,
 			   cudaStream_t stream);
 
-/* out[i] is in[i] after @rounds of x = x * GPU_A + GPU_C. */
+/* Issues out[i] = in[i] after @rounds of x = x * GPU_A + GPU_C. */
 cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds,
 			     cudaStream_t stream);
 
-/* J's kernels for rnl_launch(). A thread does one word. */
+/* J's kernels for rnl_launch(). A thread computes one word. */
 struct gpu_work_args {
 	uint32_t *words;
 };
@@ -84,77 +83,77 @@ extern const struct rnl_kernel *const gpu_works[GPU_KERNELS];
 
 #define GPU_MOVES 32
 
-/* A kernel that copies, a block of GPU_WORK_THREADS for each. */
+/* Arguments of a kernel that copies, with a block of GPU_WORK_THREADS threads for each copy. */
 struct gpu_moves {
-	uint32_t nr_words;		/* that each copies; a multiple of 4 */
+	uint32_t nr_words;		/* words of each copy; a multiple of 4 */
 	uint32_t *dst[GPU_MOVES];
 	const uint32_t *src[GPU_MOVES];
 };
 extern const struct rnl_kernel *const gpu_mover;
 
 cudaError_t gpu_device_get(void **memp, size_t bytes);
-/* Whether kernels and copies of one GPU reach what cudaMalloc() gives on its peer, from now on. */
+/* Turns on or off a GPU's access to its peer's cudaMalloc() memory, for kernels and copies. */
 cudaError_t gpu_reach(int ordinal, int peer, bool on);
 cudaError_t gpu_event_sync(cudaEvent_t event);
 const char *gpu_error_text(cudaError_t code);
 
-/* rnl_job_init() of a unit that includes runnel/cuda.h. */
+/* rnl_job_init(), called from a unit that includes runnel/cuda.h. */
 int gpu_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
 
 /* ---- gpu.c --------------------------------------------------------------- */
 
-/* Ends the process when a call of CUDA's failed. */
+/* Ends the process if a call of CUDA failed. */
 void gpu_ok(cudaError_t code, const char *what);
 
-/* rnl_setup(), alone: before CUDA, and before other threads. */
+/* Only calls rnl_setup(): before CUDA, and before other threads. */
 void gpu_setup(void);
 
-/* Then, in the process of a part; and in each of its threads. */
+/* Called next in the process of a part; and in each of its threads. */
 void gpu_begin(int ordinal);
 void gpu_enter(int ordinal);
 
-/* The thread's own: its default stream, or a new one that is non-blocking. */
+/* Returns the thread's default stream, or a new non-blocking stream. */
 cudaStream_t gpu_stream(enum rnl_stream_kind kind, bool urgent);
 void gpu_stream_end(cudaStream_t stream);
 
 void *gpu_pinned(size_t bytes);		/* zeroed */
-void *gpu_memory(size_t bytes);		/* the device's */
+void *gpu_memory(size_t bytes);		/* device memory */
 cudaEvent_t gpu_event(unsigned flags);
 
-/* A call of the driver's. */
+/* Returns a driver's function. */
 void *gpu_driver(const char *name, unsigned version);
 
-/* The driver's cuStreamWriteValue32. */
+/* Calls the driver's cuStreamWriteValue32. */
 void gpu_stream_write(cudaStream_t stream, uint32_t *word, uint32_t value);
 
-/* Slots for J of 4 KB, and memory for them. */
+/* Makes slots for J of 4 KB, and allocates memory for them. */
 void gpu_slots(struct gpu_slot *slots, size_t nr, size_t stride);
 
-/* Slots for another J, in memory for twice, and once, as many of its largest size. */
+/* Makes slots for another J; @pinned has space for 2 * @nr of its largest size, @dev for @nr. */
 void gpu_slots_in(struct gpu_slot *slots, size_t nr, size_t stride, const struct gpu_shape *shape,
 		  uint32_t *pinned, uint32_t *dev);
 uint32_t gpu_largest(const struct gpu_shape *shape);	/* in words */
 
-/* Launches each kernel once: CUDA loads it then. */
+/* Launches each kernel once, because CUDA loads it then. */
 void gpu_warm_up(void);
 
-/* A pool with defaults but for these; attr may have others. */
+/* Makes a pool with these attributes; @others has more, the rest are defaults. */
 struct rnl_pool *gpu_pool(const char *device, enum rnl_stream_kind kind, unsigned nr_workers,
 			  const struct rnl_pool_attr *others);
 
-/* What a pool of the first GPUs is called; until the next call. */
+/* Returns the device name of a pool of the first GPUs; valid until the next call. */
 const char *gpu_names(const struct bench_options *opt, unsigned nr);
 
 /*
- * Sets the goal and the note of a line whose hand-written figure is one GPU's.  @times: so many
- * times that can be here, at most; NAN: the ceiling's, or as many as GPUs.
+ * Sets the goal and the note of a line with a hand-written figure of one GPU. @times: the largest
+ * possible factor here; NAN: the ceiling's factor, or the number of GPUs.
  */
 void gpu_scales(struct bench_line *line, unsigned nr_gpus, double times);
 
-/* Ends a row; its struct begins with the pool. */
+/* Ends a row whose struct begins with the pool. */
 void gpu_row_end(void *arg, struct bench_line **lines);
 
-/* Gives the J that comes something new to work on; tells whether the right thing came out. */
+/* Prepare the input of the next J, and check its output. */
 static inline void gpu_prepare(struct gpu_slot *slot)
 {
 	slot->seq++;
@@ -170,9 +169,9 @@ static inline bool gpu_right(const struct gpu_slot *slot)
 	       slot->out[last] == gpu_word(slot->kernel, ~slot->seq, last);
 }
 
-/* Ends the process if not. */
+/* Ends the process if the output is wrong. */
 void gpu_check(const struct gpu_slot *slot);
-void gpu_check_all(const struct gpu_slot *slot);	/* every word, if it was used */
+void gpu_check_all(const struct gpu_slot *slot);	/* every word, if the slot was used */
 
 #ifdef __cplusplus
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * J as an expert issues it: a graph that copies in, runs many kernels side by side, and copies out.
+ * J as an expert issues it: a graph that copies in, runs many parallel kernels, and copies out.
  *
  * DESIGN
- *	A thread launches some graphs by turns.  All nodes are set anew before each launch, since a
- *	server's J has other memory each time.  One kernel copies for all J of a graph.
+ *	A thread launches some graphs in turn. All nodes are set before each launch, because a
+ *	server's J has other memory each time. One kernel copies for all J of a graph.
  */
 #include "gpu/work.h"
 
 #include <cudaTypedefs.h>
 
-#define GRAPHS 4		/* of a thread */
+#define GRAPHS 4		/* graphs of a thread */
 #define JOBS GPU_GRAPH_JOBS
 
 enum { IN, FIRST, OUT = JOBS + 1, NODES };
@@ -25,7 +25,7 @@ struct graph {
 	CUgraphNode nodes[NODES];
 };
 
-/* A thread's. */
+/* The state of a thread. */
 struct issuer {
 	PFN_cuGraphCreate_v10000 create;
 	PFN_cuGraphAddKernelNode_v12000 add;
@@ -60,7 +60,7 @@ static void driver_ok(CUresult code, const char *what)
 	bench_must(code == CUDA_SUCCESS, what);
 }
 
-/* Adds a node to a graph that is not instantiated; else sets it. */
+/* Adds a node to a graph that is not instantiated yet; otherwise sets the node. */
 static void give(const struct issuer *is, struct graph *g, unsigned node, void *function,
 		 unsigned blocks, void *args)
 {

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hand-written code: threads, each with a stream, that issue their work themselves.
+ * Hand-written code: threads that issue their work to their own streams.
  *
  * DESIGN
- *	As good as we know to make it.  Nothing is handed over, nothing is shared.
- *	Events, words and memory are made beforehand.  A thread has a ring of as
- *	many jobs as may be in flight; a mark stands for some of them, and only
- *	when the ring is full the oldest mark is asked for: until then a thread
- *	does nothing but launch.  What came out of each job is looked at before its
- *	memory is used again.
+ *	As good as we can make it. Threads pass no work and share no data. Events, words and memory
+ *	are made before. A thread has a ring of all jobs that may be in flight; a mark covers some
+ *	of them. Only when the ring is full, the thread waits for the oldest mark: until then it
+ *	only launches. Each job's output is checked before its memory is used again.
  */
 #include "gpu/work.h"
 
 #include <sched.h>
 #include <stdio.h>
 
-#define PAUSES 32		/* between two queries, which slow others' launches */
-#define LOOKS 1024		/* then there may be more threads than CPUs */
+#define PAUSES 32		/* between two queries, which slow other threads' launches */
+#define LOOKS 1024		/* then yields: there may be more threads than CPUs */
 
-/* ---- a set of crew -------------------------------------------------------------- */
+/* ---- a crew -------------------------------------------------------------- */
 
 static void *serve_crew(void *arg)
 {
@@ -68,10 +66,10 @@ void gpu_crew_end(struct gpu_crew *crew)
 struct hand {
 	struct gpu_team *team;
 	cudaStream_t stream;
-	struct gpu_slot *slots;		/* GPU_DEPTH_MAX, as the events */
+	struct gpu_slot *slots;		/* GPU_DEPTH_MAX of them, and of events */
 	cudaEvent_t *events;
-	uint32_t *word;			/* page-locked, on a cache line of its own */
-	uint32_t written;		/* what the last mark writes there */
+	uint32_t *word;			/* page-locked, on its own cache line */
+	uint32_t written;		/* value that the last mark writes there */
 	uint64_t done, began, ended;
 } __attribute__((aligned(64)));
 
@@ -100,7 +98,7 @@ void gpu_hand_name(const struct gpu_hand_variant *variant, char *text, size_t by
 
 static bool stops(const struct hand *h)
 {
-	/* relaxed: it hands nothing over */
+	/* relaxed: publishes no data */
 	return atomic_load_explicit(&h->team->stop, memory_order_relaxed);
 }
 
@@ -139,14 +137,14 @@ static void query_until_passed(cudaEvent_t event)
 	}
 	gpu_ok(code, "cudaEventQuery");
 	if (looks)
-		(void)cudaGetLastError();	/* "not ready" is no launch's error */
+		(void)cudaGetLastError();	/* "not ready" must not count as a launch's error */
 }
 
 static void look_until_written(const uint32_t *word, uint32_t value)
 {
 	unsigned looks = 0;
 
-	/* acquire: what the stream did before it wrote the word */
+	/* acquire: the stream's work before it wrote the word */
 	while ((int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0) {
 		bench_relax();
 		if (++looks % LOOKS == 0)
@@ -154,7 +152,7 @@ static void look_until_written(const uint32_t *word, uint32_t value)
 	}
 }
 
-/* @value: what the mark was to write. */
+/* Waits for a mark.  @value: the value that it writes. */
 static void await(struct hand *h, unsigned place, uint32_t value)
 {
 	const enum gpu_mark mark = h->team->variant.mark;

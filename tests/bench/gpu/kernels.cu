@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels of gpu, and what has to be compiled where they are. */
+/* The kernels of gpu, and code that must be compiled with them. */
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pool that most programs have: a list, a mutex, a condition variable, a stream for
- * each thread, and a sync of it for each job.
+ * A typical pool of programs: a list, a mutex, a condition variable, a stream for each thread, and
+ * a sync of the stream for each job.
  *
  * DESIGN
- *	Without a textbook's mistakes: requests are linked through themselves, and
- *	conditions are signalled after the lock is given back, and only if a
- *	thread sleeps.  A producer sleeps on a condition of its own.
+ *	Without a textbook's mistakes: requests are linked through their own fields, and conditions
+ *	are signalled after the unlock, and only if a thread sleeps. Each producer sleeps on its own
+ *	condition.
  */
 #include "gpu/work.h"
 
@@ -53,7 +53,7 @@ static void *serve(void *arg)
 		gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 		pthread_mutex_lock(&p->lock);
 		request->done = true;
-		/* With the lock held: after it, the producer may be gone. */
+		/* With the lock held: after the unlock, the producer may have ended. */
 		pthread_cond_signal(&p->some_done);
 		pthread_mutex_unlock(&p->lock);
 	}

@@ -3,9 +3,9 @@
  * runnel's pool, fed by producers: J is a job of CUDA calls on its worker's stream.
  *
  * DESIGN
- *	A producer has a ring of requests, enough for the pool to be busy.  It learns
- *	that they are done one by one: it waits for the oldest, or reaps them from
- *	a completion queue of its own, as a server does.
+ *	A producer has a ring of requests, enough to keep the pool busy. It completes them one by
+ *	one: it waits for the oldest request, or reaps requests from its own completion queue, like
+ *	a server.
  */
 #include "gpu/work.h"
 
@@ -16,7 +16,7 @@
 
 #define REAP 64
 
-/* The request's slot, with memory of the worker's device. */
+/* Returns the request's slot, with memory of the worker's device. */
 static struct gpu_slot slot_of(struct rnl_job *job)
 {
 	const struct gpu_request *r = rnl_container_of(job, struct gpu_request, job);
@@ -35,7 +35,7 @@ int gpu_run_j(struct rnl_job *job)
 	return gpu_issue_j(&slot, (cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -EIO;
 }
 
-/* J without a call of CUDA's. */
+/* J without calls of CUDA. */
 static int run_copies(struct rnl_job *job)
 {
 	const struct gpu_slot slot = slot_of(job);
@@ -73,7 +73,7 @@ static int run_own(struct rnl_job *job)
 	return run_kernels(job, &rnl_container_of(job, struct gpu_request, job)->slot);
 }
 
-/* A function for each number of kernels: a record is a function's. */
+/* A function for each number of kernels, because a record belongs to a function. */
 #define RECORDED(nr) \
 	static int run_##nr(struct rnl_job *job) \
 	{ \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Producers: threads that hand requests to a pool, and look at what came of them. */
+/* Producers: threads that submit requests to a pool, and check their outputs. */
 #include "gpu/work.h"
 
 struct gpu_request *gpu_requests(unsigned nr)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many jobs at a time: by threads of hand-written code, by runnel's pool, and by a pool as
- * most programs have one.
+ * Many concurrent jobs: by threads of hand-written code, by runnel's pool, and by a typical mutex
+ * pool.
  *
  *	hand.c	a thread, its stream, marks by event and by flag
- *	graphs.c what such a thread issues as an expert would: graphs between movers
- *	copies.c copies both ways
- *	producers.c	producers, which hand requests to a pool
- *	pool.c	runnel
- *	mutex.c	a mutex, a condition variable, a sync for each job
+ *	graphs.c expert code for such a thread: graphs between movers copies.c copies both ways
+ *	producers.c producers, which submit requests to a pool pool.c runnel mutex.c a mutex, a
+ *	condition variable, a sync for each job
  */
 #ifndef GPU_WORK_H
 #define GPU_WORK_H
@@ -22,7 +20,7 @@
 
 /* ---- hand.c ---------------------------------------------------------- */
 
-/* Threads, each with a stream of its own, that all do some work between a begin and an end. */
+/* Threads, each with its own stream, that all do some work between a begin and an end. */
 struct gpu_crew {
 	int ordinal;
 	enum rnl_stream_kind kind;
@@ -35,7 +33,7 @@ struct gpu_crew {
 void gpu_crew_start(struct gpu_crew *crew, int ordinal, enum rnl_stream_kind kind, unsigned nr,
 		    void (*work)(void *arg, unsigned index, cudaStream_t stream), void *arg);
 void gpu_crew_begin(struct gpu_crew *crew);
-void gpu_crew_end(struct gpu_crew *crew);	/* waits until all have done it */
+void gpu_crew_end(struct gpu_crew *crew);	/* waits until all have done the work */
 
 enum gpu_mark {
 	GPU_SYNC,		/* a sync of the stream for each job */
@@ -46,31 +44,31 @@ enum gpu_mark {
 
 struct gpu_hand_variant {
 	enum gpu_mark mark;
-	unsigned jobs;		/* that one mark stands for */
-	unsigned depth;		/* jobs in flight; a multiple of that */
+	unsigned jobs;		/* jobs that one mark covers */
+	unsigned depth;		/* jobs in flight; a multiple of `jobs` */
 };
 
-/* "event/8 d64" */
+/* Writes a name like "event/8 d64". */
 void gpu_hand_name(const struct gpu_hand_variant *variant, char *text, size_t bytes);
 
 struct gpu_team;
 
 /*
- * Threads, each with a stream of its own; they sleep until there is something to do.
- * @check: whether the work leaves something to be looked at, as J does.
+ * Starts threads, each with its own stream; they sleep until there is work. @check: the work has an
+ * output to check, like J.
  */
 struct gpu_team *gpu_team_start(int ordinal, enum rnl_stream_kind kind, unsigned nr_threads,
 				gpu_issue_fn *issue, bool check);
 
-/* Other work, and other J, for a team that does nothing now. */
+/* Sets other work, or another J, for an idle team. */
 void gpu_team_issue(struct gpu_team *team, gpu_issue_fn *issue, bool check);
-/* @depth: of its variants from now on, at most; the memory is for as many J of each thread. */
+/* @depth: limit of the variants' depth from now on; the memory is for @depth J of each thread. */
 void gpu_team_shape(struct gpu_team *team, const struct gpu_shape *shape, unsigned depth,
 		    uint32_t *pinned, uint32_t *dev);
 
 void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant);
 
-/* Return: jobs a second since the begin. */
+/* Returns the jobs per second since the begin. */
 double gpu_team_end(struct gpu_team *team);
 double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *variant, unsigned ms);
 
@@ -78,36 +76,36 @@ double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *varia
 
 #define GPU_GRAPH_JOBS 32
 
-/* J of one size, of which a thread issues the first GPU_GRAPH_JOBS with the last of them. */
+/* Issues J of one size in groups: the last J of GPU_GRAPH_JOBS issues the group. */
 gpu_issue_fn gpu_issue_graphs;
-/* The variant for it: a mark stands for so many. */
+/* The variant for gpu_issue_graphs(): a mark covers GPU_GRAPH_JOBS jobs. */
 extern const struct gpu_hand_variant gpu_graphs;
 
 /* ---- copies.c -------------------------------------------------------- */
 
 struct gpu_copies {
 	void *in, *out;			/* page-locked chunks */
-	size_t bytes;			/* of a chunk */
-	unsigned nr_chunks;		/* that are there */
-	unsigned nr;			/* that are copied, each way, by a GPU */
+	size_t bytes;			/* size of a chunk */
+	unsigned nr_chunks;		/* allocated chunks */
+	unsigned nr;			/* chunks that a GPU copies each way */
 	unsigned nr_gpus;
 	void *dev[BENCH_GPUS_MAX];	/* two chunks of each GPU */
 	struct gpu_crew crews[BENCH_GPUS_MAX];
 };
 
-/* The fields before nr_gpus are set.  The first GPU is the current one then. */
+/* The fields before nr_gpus must be set.  Makes the first GPU the current one. */
 void gpu_copies_start(struct gpu_copies *copies, const int *gpus, unsigned nr_gpus);
 
-/* By the first GPUs.  Return: GB a second, both ways together. */
+/* Copies by the first GPUs.  Returns GB per second, both ways together. */
 double gpu_copies_rate(struct gpu_copies *copies, unsigned nr_gpus);
 
 /* ---- producers.c ---------------------------------------------------------- */
 
-/* Begins on a cache line, as a request of a server would. */
+/* Begins on a cache line, like a server's request. */
 struct gpu_request {
 	struct rnl_job job;
 	struct gpu_slot slot;
-	void *const *devs;		/* pool.c: where memory of each device begins; NULL: of one */
+	void *const *devs;		/* pool.c: start of each device's memory; NULL: one */
 	unsigned place;			/* a device of the pool, from 1; 0: any */
 	struct gpu_request *next;	/* mutex.c */
 	struct gpu_producer *producer;
@@ -121,27 +119,27 @@ struct gpu_producer {
 	unsigned nr;
 	uint64_t done, began, ended;
 	struct rnl_cq *cq;		/* pool.c */
-	pthread_mutex_t lock;		/* mutex.c: of its requests' `done` */
+	pthread_mutex_t lock;		/* mutex.c: guards its requests' `done` */
 	pthread_cond_t some_done;
 } __attribute__((aligned(64)));
 
 enum gpu_done {
-	GPU_WAIT,		/* rnl_job_wait() for the oldest one */
+	GPU_WAIT,		/* rnl_job_wait() for the oldest request */
 	GPU_CQ,			/* a completion queue for each producer */
-	GPU_CQ_MANY,		/* what is reaped from it is submitted by rnl_submit_many() */
-	GPU_CQ_COPY,		/* as GPU_CQ, but J is rnl_copy() and rnl_launch() */
-	GPU_CQ_GATHER,		/* the same by jobs that gather */
-	GPU_CQ_RECORD,		/* as GPU_CQ, but gpu_nr_kernels kernels, or J, that are recorded */
-	GPU_CQ_REPLAY		/* the same by jobs that gather, too */
+	GPU_CQ_MANY,		/* ... and rnl_submit_many() of the reaped jobs */
+	GPU_CQ_COPY,		/* like GPU_CQ, but J is rnl_copy() and rnl_launch() */
+	GPU_CQ_GATHER,		/* like GPU_CQ_COPY, by jobs that gather */
+	GPU_CQ_RECORD,		/* like GPU_CQ, but gpu_nr_kernels kernels, or J, are recorded */
+	GPU_CQ_REPLAY		/* like GPU_CQ_RECORD, by jobs that also gather */
 };
 
-/* Whether the results are looked at. */
+/* Returns true if the results are checked. */
 static inline bool gpu_looks(enum gpu_done done)
 {
 	return done < GPU_CQ_RECORD;
 }
 
-/* Hands requests over until it is to stop, and waits for all of them. */
+/* Submits requests until the feed stops, and waits for all of them. */
 typedef void gpu_produce_fn(struct gpu_producer *producer);
 
 struct gpu_feed {
@@ -159,27 +157,27 @@ struct gpu_feed {
 
 struct gpu_request *gpu_requests(unsigned nr);
 
-/* Waits for the oldest request, looks at it, and hands it over again. */
+/* Waits for the oldest request, checks it, and submits it again. */
 gpu_produce_fn gpu_produce_ring;
 
-/* Return: jobs a second. */
+/* Returns jobs per second. */
 double gpu_feed(struct gpu_feed *feed, unsigned nr_producers, unsigned ms);
 
 static inline bool gpu_feed_stops(struct gpu_feed *feed)
 {
-	/* relaxed: it hands nothing over */
+	/* relaxed: publishes no data */
 	return atomic_load_explicit(&feed->stop, memory_order_relaxed);
 }
 
 /* ---- pool.c ---------------------------------------------------------- */
 
-extern unsigned gpu_nr_kernels;		/* of a job that is replayed; 1: it is J */
-extern const struct gpu_request *gpu_worker_requests; /* by worker: one whose slot it records */
+extern unsigned gpu_nr_kernels;		/* kernels of a replayed job; 1: J */
+extern const struct gpu_request *gpu_worker_requests; /* by worker: whose slot it records */
 
 double gpu_pool_rate(struct rnl_pool *pool, struct gpu_request *requests, unsigned nr_requests,
 		     enum gpu_done done, unsigned nr_producers, unsigned ms);
 
-/* A job's function: J for the request that the job lives in. */
+/* A job's function: J for the request that contains the job. */
 int gpu_run_j(struct rnl_job *job);
 
 /* ---- mutex.c --------------------------------------------------------- */
@@ -190,7 +188,7 @@ struct gpu_mutex *gpu_mutex_start(int ordinal, enum rnl_stream_kind kind, unsign
 double gpu_mutex_rate(struct gpu_mutex *pool, struct gpu_request *requests, unsigned nr_requests,
 		      unsigned nr_producers, unsigned ms);
 
-/* One J, from the submit to the wait's return. */
+/* Does one J, from the submit to the wait's return. */
 void gpu_mutex_one(struct gpu_mutex *pool, struct gpu_producer *producer,
 		   struct gpu_request *request);
 void gpu_mutex_producer(struct gpu_producer *producer);

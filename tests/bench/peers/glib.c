@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GLib's GThreadPool, exclusive: its threads are its own, and there from the start.
+ * GLib's GThreadPool, exclusive: it has its own threads from the start.
  *
  * DESIGN
- *	A job is what is pushed; GLib allocates the list node that carries it.
- *	It has no wait, so a counter and a condition variable tell the producer.
+ *	A job is pushed as it is; GLib allocates its list node. GLib has no wait, so a counter and a
+ *	condition variable notify the producer.
  */
 #include <glib.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void run(gpointer data, gpointer user_data)
 	peer_taken_over(job);
 	peer_run(&job->job);
 	peer_latch_done(job->latch);
-	peer_handed_over(user_data);	/* the latch, to the close */
+	peer_handed_over(user_data);	/* orders the latch before the close */
 }
 
 static void *glib_open(const struct peer_setup *setup)

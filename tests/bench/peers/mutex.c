@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pool that one writes oneself: a list, one mutex, one condition variable.
+ * A simple hand-written pool: a list, one mutex, one condition variable.
  *
  * DESIGN
- *	As textbooks have it, without the textbooks' mistakes: jobs are linked
- *	through themselves, the condition is signalled after the lock is given
- *	back, and only if a worker sleeps.
+ *	Like in textbooks, without their mistakes: jobs are linked through their own fields, the
+ *	condition is signalled after the unlock, and only if a worker sleeps.
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -3,11 +3,10 @@
  * OpenMP's tasks: one team of producers and workers.
  *
  * DESIGN
- *	Tasks are a parallel region's.  Of its threads the first are producers;
- *	the others go to the barrier at its end, where a thread runs tasks.  A
- *	producer waits with taskwait, in which it runs its own tasks, too.  The
- *	compiler's runtime allocates each task; it may also run one at once, in
- *	the producer, when very many are waiting.
+ *	Tasks belong to a parallel region. The first threads of the region are producers; the others
+ *	go to the barrier at its end, where threads run tasks. A producer waits with taskwait, in
+ *	which it also runs its own tasks. The compiler's runtime allocates each task; if very many
+ *	tasks wait, it may run a task immediately in the producer.
  */
 #include <omp.h>
 #include <stdlib.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What make bench compares: a pool of threads, behind six calls.
+ * A pool of threads that make bench compares, as six functions.
  *
  * DESIGN
- *	A peer's job is a struct that begins with a peer_job and holds what the peer
- *	wants for each job, so that nothing is allocated where the peer does not
- *	insist; it begins on a cache line, as a request would.  All peers run the
- *	same function, peer_run(), and get all of a producer's jobs in one call, so
- *	that the calls below cost nothing that is measured.
+ *	A peer's job is a struct that begins with a peer_job and has the peer's data for the job, so
+ *	memory is only allocated if the peer itself does it. It begins on a cache line, like a
+ *	request would. All peers run the same function, peer_run(), and get all of a producer's jobs
+ *	in one call, so the cost of the calls below does not matter.
  *	For C and C++: with builtins where C has <stdatomic.h>.
  */
 #ifndef PEER_H
@@ -22,53 +21,53 @@ extern "C" {
 #endif
 
 #define PEER_ALIGN __attribute__((aligned(64)))
-#define PEER_WORK_NS 2000		/* of CPU, of a job that works */
+#define PEER_WORK_NS 2000		/* CPU time of a working job */
 
 enum peer_kind {
 	PEER_EMPTY = 0,
-	PEER_STAMP = 1,			/* tells when it was started */
-	PEER_WORK = 2			/* of peer_work_rounds */
+	PEER_STAMP = 1,			/* stores its start time */
+	PEER_WORK = 2			/* works for peer_work_rounds */
 };
 
 struct peer_job {
-	uint32_t runs;			/* how often it ran */
+	uint32_t runs;			/* number of runs */
 	uint32_t kind;
-	uint64_t started;		/* PEER_STAMP: when, and not 0 */
+	uint64_t started;		/* PEER_STAMP: the start time, not 0 */
 };
 
 struct peer_setup {
 	unsigned workers, producers;
-	size_t join;			/* jobs that a producer waits for at once */
+	size_t join;			/* jobs that a producer waits for together */
 };
 
-/* What a producer does, on a thread of its own. */
+/* The body of a producer, on its own thread. */
 typedef void peer_body(void *arg, unsigned producer);
 
 struct bench_peer {
 	size_t job_bytes;
-	/* Makes the threads, as far as the peer lets one. */
+	/* Makes the threads, as far as the peer allows it. */
 	void *(*open)(const struct peer_setup *setup);
-	/* Before jobs are submitted for the first time.  NULL: nothing to do. */
+	/* Called before jobs are submitted for the first time, or NULL. */
 	void (*prepare)(void *pool, unsigned producer, void *jobs, size_t nr);
 	/* Runs the body of each producer.  NULL: on plain threads. */
 	void (*produce)(void *pool, unsigned nr, peer_body *body, void *arg);
 	void (*submit)(void *pool, unsigned producer, void *jobs, size_t nr);
-	/* For the jobs that the producer submitted, which are these.  NULL: it cannot. */
+	/* Waits for these jobs, which are all jobs of the producer.  NULL: the peer has no wait. */
 	void (*wait)(void *pool, unsigned producer, void *jobs, size_t nr);
-	/* Ends the threads.  Without a wait, after all jobs have run. */
+	/* Ends the threads.  If there is no wait, first waits for all jobs. */
 	void (*close)(void *pool);
 };
 
-/* Those that are not linked are at NULL. */
+/* The address of a peer that is not linked is NULL. */
 extern const struct bench_peer peer_glib __attribute__((weak)), peer_mutex __attribute__((weak)),
 	peer_openmp __attribute__((weak)), peer_runnel __attribute__((weak)),
 	peer_runnel_many __attribute__((weak)), peer_tbb __attribute__((weak)),
 	peer_uv __attribute__((weak)), peer_wfcq __attribute__((weak));
 
-/* Runs the bodies on plain threads of their own. */
+/* Runs each body on its own plain thread. */
 void peer_produce(unsigned nr, peer_body *body, void *arg);
 
-/* ThreadSanitizer does not see what libraries do that it was not compiled into. */
+/* ThreadSanitizer does not see the synchronisation of libraries that were built without it. */
 #ifdef BENCH_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
@@ -81,7 +80,7 @@ void __tsan_release(void *addr);
 
 /* ---- a job --------------------------------------------------------------- */
 
-extern uint64_t peer_work_rounds;	/* that take PEER_WORK_NS */
+extern uint64_t peer_work_rounds;	/* rounds that take PEER_WORK_NS */
 
 static inline void peer_work(uint64_t rounds)
 {
@@ -103,12 +102,12 @@ static inline void peer_run(struct peer_job *job)
 		uint64_t now = bench_now();
 
 		job->runs++;
-		/* release: the last touch of a job, where a peer has no wait */
+		/* release: the last access to a job if a peer has no wait */
 		__atomic_store_n(&job->started, now, __ATOMIC_RELEASE);
 	}
 }
 
-/* ---- a wait, where a peer has none: the last job signals a condition ------- */
+/* ---- a wait for peers without one: the last job signals a condition ------- */
 
 struct peer_latch {
 	uint64_t left;			/* jobs */
@@ -127,19 +126,19 @@ static inline struct peer_latch *peer_latches(unsigned nr)
 	return latches;
 }
 
-/* Before these jobs are handed over. */
+/* Called before these jobs are submitted. */
 static inline void peer_latch_add(struct peer_latch *latch, uint64_t nr)
 {
-	/* relaxed: handing them over orders it */
+	/* relaxed: the submit orders it */
 	__atomic_fetch_add(&latch->left, nr, __ATOMIC_RELAXED);
 }
 
 static inline void peer_latch_done(struct peer_latch *latch)
 {
-	/* acq_rel: what the jobs did, for the waiter, however many were last */
+	/* acq_rel: passes the effects of all jobs to the waiter */
 	if (__atomic_sub_fetch(&latch->left, 1, __ATOMIC_ACQ_REL))
 		return;
-	/* With the lock once held, the waiter sleeps or will look again. */
+	/* After the lock was held once, the waiter sleeps or will check again. */
 	pthread_mutex_lock(&latch->lock);
 	pthread_mutex_unlock(&latch->lock);
 	pthread_cond_signal(&latch->none_left);
@@ -147,7 +146,7 @@ static inline void peer_latch_done(struct peer_latch *latch)
 
 static inline void peer_latch_wait(struct peer_latch *latch)
 {
-	/* acquire: what the jobs did */
+	/* acquire: the effects of the jobs */
 	if (!__atomic_load_n(&latch->left, __ATOMIC_ACQUIRE))
 		return;
 	pthread_mutex_lock(&latch->lock);

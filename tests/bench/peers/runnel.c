@@ -4,9 +4,8 @@
  *
  * DESIGN
  *	A pool with its default bound; a producer that finds it full waits for
- *	space with rnl_submit_wait().  A producer waits for one job with
- *	rnl_job_wait(), and for several with a barrier that counts them, as the
- *	README has it.
+ *	space with rnl_submit_wait(). A producer waits for one job with rnl_job_wait(), and for
+ *	several with a barrier, like in the README.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,10 +3,9 @@
  * oneTBB's task_group, one for each producer, in one arena.
  *
  * DESIGN
- *	The arena has a slot for each producer besides those of the workers.  A
- *	producer enters it once and stays, as a thread of a program that uses
- *	oneTBB would; task_group::wait() runs tasks of its own.  oneTBB allocates
- *	each task, from a pool of the thread's.
+ *	The arena has a slot for each worker and each producer. A producer enters it once and stays,
+ *	like a thread of a program that uses oneTBB; task_group::wait() runs the producer's tasks.
+ *	oneTBB allocates each task, from a pool of the thread.
  */
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
@@ -33,7 +32,7 @@ struct pool {
 			groups.push_back(std::make_unique<tbb::task_group>());
 	}
 
-	tbb::global_control limit;	/* workers of the process, and one */
+	tbb::global_control limit;	/* the process's workers, plus one */
 	tbb::task_arena arena;
 	std::vector<std::unique_ptr<tbb::task_group>> groups;
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuv's uv_queue_work(): the process' one pool, and a loop for each producer.
+ * libuv's uv_queue_work(): the process's only pool, and a loop for each producer.
  *
  * DESIGN
- *	uv_queue_work() is the loop's own thread's to call, so producers share
- *	the pool's threads and no loop.  A job is done when its after-work
- *	callback has run, in uv_run() on the producer's thread.
+ *	Only a loop's own thread may call uv_queue_work(), so producers share the pool's threads but
+ *	not a loop. A job is done when its after-work callback has run, in uv_run() on the
+ *	producer's thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static void uv_wait(void *arg, unsigned p, void *jobs, size_t nr)
 		   producer->done == producer->submitted, "uv_run");
 }
 
-/* Its threads end with the process. */
+/* The pool's threads end with the process. */
 static void uv_shut(void *arg)
 {
 	struct uv_pool *pool = arg;

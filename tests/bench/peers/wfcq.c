@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bare hand-off: liburcu's cds_wfcq and a futex, what runnel is made of.
+ * A bare hand-off: liburcu's cds_wfcq and a futex, which runnel is built on.
  *
  * DESIGN
- *	The ceiling: each worker has a queue and a word to sleep on, producers take
- *	the workers in turn.  There is no completion, no bound and no stealing,
- *	so it is no pool that one could use; what runnel needs more than this
- *	is the price of those.  All that tells that the jobs have run is the
- *	workers' end.  A worker spins before it sleeps for as long as runnel's.
+ *	The ceiling: each worker has a queue and a word to sleep on; producers use the workers in
+ *	turn. There is no completion, no bound and no stealing, so it is not a usable pool; the
+ *	difference to runnel is the price of these. Only the workers' end shows that the jobs have
+ *	run. A worker spins as long as runnel's before it sleeps.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -40,10 +39,10 @@ struct wfcq_pool {
 	unsigned nr_workers;
 	struct wfcq_turn {
 		unsigned next;
-	} PEER_ALIGN *turns;	/* of each producer */
+	} PEER_ALIGN *turns;	/* next worker of each producer */
 };
 
-/* The queue itself orders the node alone; ThreadSanitizer knows no fences. */
+/* The queue only orders the node, so this orders the job; ThreadSanitizer knows no fences. */
 static void took(struct wfcq_job *job)
 {
 	peer_taken_over(job);
@@ -54,7 +53,7 @@ static void took(struct wfcq_job *job)
 
 static void wake(struct wfcq_worker *w)
 {
-	/* seq_cst, also below: the sleeper looks at the queue after its word is set */
+	/* seq_cst, also below: the sleeper checks the queue after it has set its word */
 	if (__atomic_load_n(&w->asleep, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(&w->asleep, 0, __ATOMIC_SEQ_CST))
 		syscall(SYS_futex, &w->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -85,7 +84,7 @@ static void *serve(void *arg)
 	struct wfcq_worker *w = arg;
 
 	for (;;) {
-		/* Looked at first, so that nothing comes after the last look at the queue. */
+		/* Read first, so no job is queued after the last look at the queue. */
 		const bool closed = __atomic_load_n(&w->closed, __ATOMIC_SEQ_CST);
 		struct cds_wfcq_node *node = __cds_wfcq_dequeue_nonblocking(&w->head, &w->tail);
 

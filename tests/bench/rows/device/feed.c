@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row feed: how fast FILEs in the page cache could be brought to the device at best.
+ * The row feed: the best rate at which FILEs in the page cache can reach the device.
  *
  * DESIGN
- *	Two figures, each alone: threads that read the files into pinned buffers, one
- *	megabyte at a time; and one stream that copies such buffers to the device.  The
- *	smaller one is the limit of a program that does both, as examples/gwc does.
+ *	Two separate figures: threads that read the files into pinned buffers, one megabyte at a
+ *	time; and one stream that copies such buffers to the device. The smaller one is the limit of
+ *	a program that does both, like examples/gwc.
  */
 #include "bench.h"
 
@@ -21,7 +21,7 @@
 #define PIECE (1u << 20)
 #define COPIES 20000
 #define QUICK_COPIES 100
-#define BUFFERS 64		/* of the copies, in turn; of threads, as many */
+#define BUFFERS 64		/* buffers of the copies, in turn; limit of threads */
 
 struct feed {
 	const struct bench_options *opt;
@@ -43,7 +43,7 @@ static void *read_files(void *arg)
 
 		bench_rnl(fd < 0 ? -errno : 0, f->opt->files[i]);
 		while ((bytes = read(fd, buf, PIECE)) > 0)
-			/* relaxed: looked at when all threads have ended */
+			/* relaxed: read when all threads have ended */
 			atomic_fetch_add_explicit(&f->total, (unsigned long long)bytes,
 						  memory_order_relaxed);
 		bench_rnl(bytes < 0 ? -errno : 0, f->opt->files[i]);

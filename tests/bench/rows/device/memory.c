@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rows pinned and scratch: what memory costs.
+ * The rows pinned and scratch: the cost of memory.
  *
  * DESIGN
- *	A line's note has by how much the pool's count of device calls grew: by 0 where
- *	nothing had the device allocate, free, or make an event.
+ *	A line's note has the growth of the pool's count of device calls: 0 if the device did not
+ *	allocate, free, or make an event.
  */
 #include "bench.h"
 
@@ -14,13 +14,13 @@
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 
-#define PAIRS 200000		/* get and put, of each thread in a run */
+#define PAIRS 200000		/* get and put pairs of each thread per run */
 #define QUICK_PART 100
 #define THREADS_MAX 16
 #define ALONE_NS 100
 #define JOBS 2000
 
-enum { NONE, KEPT, ANEW, WAYS };	/* what a job asks of rnl_scratch() */
+enum { NONE, KEPT, ANEW, WAYS };	/* a job's use of rnl_scratch() */
 
 static struct rnl_pool *make_pool(const struct bench_run *run, uint64_t scratch_keep)
 {
@@ -51,8 +51,8 @@ static void note_calls(struct bench_line *line, uint64_t calls)
 
 struct pinned {
 	struct rnl_pool *pool;
-	unsigned threads, nr;		/* pairs of each */
-	uint64_t calls[2];		/* of the device, for each size */
+	unsigned threads, nr;		/* pairs of each thread */
+	uint64_t calls[2];		/* calls of the device, for each size */
 	size_t bytes;
 	pthread_barrier_t start;
 	atomic_ullong ns;
@@ -64,7 +64,7 @@ static void *get_and_put(void *arg)
 	uint64_t start;
 	void *buf;
 
-	/* Its own buffer is there before the time counts. */
+	/* Allocates the thread's buffer before the measurement. */
 	bench_rnl(rnl_memory_get(p->pool, RNL_PINNED, p->bytes, &buf, 0), "rnl_memory_get");
 	rnl_memory_put(p->pool, buf);
 	pthread_barrier_wait(&p->start);
@@ -77,7 +77,7 @@ static void *get_and_put(void *arg)
 	return NULL;
 }
 
-/* Nanoseconds for a pair, the mean of the threads. */
+/* Measures the nanoseconds of a pair, the mean of the threads. */
 static void measure_pairs(void *arg, unsigned way, double *values)
 {
 	static const size_t sizes[] = { 4096, 1 << 20 };
@@ -131,8 +131,8 @@ struct scratch {
 	struct rnl_job job;
 	struct rnl_pool *pools[WAYS];
 	uint64_t calls[WAYS];
-	size_t bytes;			/* 0: the job does not ask */
-	uint64_t ns;			/* in the call */
+	size_t bytes;			/* 0: no scratch */
+	uint64_t ns;			/* time in the call */
 };
 
 static int ask(struct rnl_job *job)
@@ -146,7 +146,7 @@ static int ask(struct rnl_job *job)
 	return ret;
 }
 
-/* Nanoseconds in the call, and of a job from its submit to its end. */
+/* Measures the nanoseconds of the call, and of a job from its submit to its end. */
 static void measure_jobs(void *arg, unsigned way, double *values)
 {
 	struct scratch *s = arg;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row promises: what must come in time, however busy the workers are.
+ * The row promises: events that must be on time, however busy the workers are.
  *
  * DESIGN
- *	Told: a job copies 4 KB, and functions of 5 ms are queued behind it.  How late its callback
- *	is, from the end of its function on.
- *	Ended: all workers are in functions that last until it is told, or 2 s.  How late a queued
- *	job's callback is, from its cancel, or from its deadline on.
- *	Started: the workers are idle.  How late a delayed job's function begins.  By hand: a thread
- *	sleeps until each time.
+ *	Told: a job copies 4 KB, and functions of 5 ms are queued after it. The delay from the end
+ *	of its function to its callback.
+ *	Ended: all workers run functions that last until a queued job's callback, or 2 s. The delay
+ *	from the queued job's cancel, or from its deadline, to its callback.
+ *	Started: the workers are idle. The delay of a delayed job's function. By hand: a thread
+ *	sleeps until each start time.
  */
 #include "bench.h"
 
@@ -23,21 +23,21 @@
 #define BYTES 4096
 #define SLOW_MS 5
 #define NR_SLOW 8
-#define SOON_MS 25		/* until a cancel, or a deadline */
-#define MOST_MS 60000		/* for functions that keep workers busy */
-#define SAMPLES 10		/* in a run, of those that take long */
+#define SOON_MS 25		/* time until a cancel or a deadline */
+#define MOST_MS 60000		/* limit of functions that keep workers busy */
+#define SAMPLES 10		/* samples per run of the slow ways */
 #define DELAYED 200
-#define AHEAD_NS 1500000	/* from a delayed job's submit to its time */
+#define AHEAD_NS 1500000	/* from a delayed job's submit to its start time */
 
 enum { TOLD, CANCELLED, LATE, DELAYED_START, SLEEPS };	/* the ways */
 
 struct event {
 	struct rnl_job job;
-	atomic_ullong at;	/* when its callback, or its function, was called */
+	atomic_ullong at;	/* time of its callback or its function */
 };
 
 struct bench {
-	struct rnl_pool *pool, *one;	/* of WORKERS, and of one worker */
+	struct rnl_pool *pool, *one;	/* with WORKERS, and with one worker */
 	void *host, *device;
 	unsigned nr, nr_delayed;
 	double *late;			/* ns */
@@ -83,7 +83,7 @@ static struct event *event_of(struct event *e, int (*fn)(struct rnl_job *job))
 	return e;
 }
 
-/* ---- told ---------------------------------------------------------------- */
+/* ---- notified ---------------------------------------------------------------- */
 
 struct copying {
 	struct event event;
@@ -105,7 +105,7 @@ static double notified_late(struct bench *b)
 	struct copying copying = { .bench = b };
 	struct rnl_job first, slow[NR_SLOW];
 
-	submit_sleeps(b->one, &first, 1, 1);	/* the others are queued behind it */
+	submit_sleeps(b->one, &first, 1, 1);	/* the others are queued after it */
 	event_of(&copying.event, copy_fn);
 	bench_rnl(rnl_submit(b->one, &copying.event.job), "rnl_submit");
 	submit_sleeps(b->one, slow, NR_SLOW, SLOW_MS);
@@ -116,8 +116,8 @@ static double notified_late(struct bench *b)
 
 /* ---- ended --------------------------------------------------------------- */
 
-static atomic_uint begun;	/* functions that keep the workers busy */
-static struct event ended;	/* until this is told */
+static atomic_uint begun;	/* running functions that keep the workers busy */
+static struct event ended;	/* ends the functions at its callback */
 
 static int busy_fn(struct rnl_job *job)
 {

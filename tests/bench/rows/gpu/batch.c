@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row batch: requests of 4 KB through a batcher, and a lone one beside a plain job.
+ * The row batch: requests of 4 KB through a batcher, and a single request compared with a plain
+ * job.
  *
  * DESIGN
- *	A producer has 128 requests under way and gets them back by a completion queue
- *	of its own.  It writes two words of each and looks at two, as with J: what is
- *	measured is the way.  Beside it hand-written threads that do J one by one,
- *	and, as a ceiling, threads that copy, run and copy back 64 requests which
- *	lie side by side already.
- *	With several GPUs: a batcher of a pool of one with 8 producers, and one of a pool of all,
- *	with as many for each, and as many workers.  The ceiling is as many bytes, copied by hand.
+ *	A producer has 128 requests in flight and reaps them from its own completion queue. It
+ *	writes two words of each and checks two, like with J: only the transport is measured.
+ *	Compared with hand-written threads that do J one by one, and, as the ceiling, with threads
+ *	that copy, run and copy back 64 adjacent requests.
+ *	With several GPUs: a batcher of a pool with one GPU and 8 producers, and a batcher of a pool
+ *	with all GPUs and as many producers and workers per GPU. The ceiling is a copy of as many
+ *	bytes by hand.
  */
 #include "gpu/work.h"
 
@@ -22,8 +23,8 @@
 #define UNDER_WAY 128		/* requests of a producer */
 #define WORKERS 4
 #define TEAM 8			/* hand-written threads that do J one by one */
-#define SLAB_TEAM 4		/* and slabs */
-#define SLAB 64			/* requests in one */
+#define SLAB_TEAM 4		/* hand-written threads that do slabs */
+#define SLAB 64			/* requests in a slab */
 #define REAP 64
 
 struct bench;
@@ -63,7 +64,7 @@ static int run_batch(const struct rnl_batch *batch)
 				(cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -1;
 }
 
-/* J's memory, but of many at once: a slot's is that of its neighbours, too. */
+/* Issues many J at once: a slot's memory includes its neighbours' memory. */
 static cudaError_t issue_slab(const struct gpu_slot *slot, cudaStream_t stream)
 {
 	const size_t bytes = SLAB * BYTES;
@@ -95,7 +96,7 @@ static void look_at(const struct request *r)
 		   words[GPU_WORDS - 1] == ~r->seq * GPU_A + GPU_C, "what the kernel was to make");
 }
 
-/* False: there is no space now. */
+/* Sends a request.  Returns false if there is no space. */
 static bool try_send(struct bench *b, struct request *r)
 {
 	const int ret = rnl_batcher_reserve(b->batcher, &r->request, BYTES, 0);
@@ -116,7 +117,7 @@ static void take_back(struct request *r)
 
 /* ---- many ---------------------------------------------------------------- */
 
-/* While there is no space, a producer takes back what is done. */
+/* Keeps requests in flight.  While there is no space, takes back requests that are done. */
 static void *produce(void *arg)
 {
 	struct producer *p = arg;
@@ -140,7 +141,7 @@ static void *produce(void *arg)
 			take_back(idle[nr_idle++]);
 			p->done++;
 		}
-		/* relaxed: it hands nothing over */
+		/* relaxed: publishes no data */
 		stop = atomic_load_explicit(&p->bench->stop, memory_order_relaxed);
 	} while (!stop || nr_idle < UNDER_WAY);
 	return NULL;
@@ -158,7 +159,7 @@ static void begin(struct producer *p, struct bench *b)
 	bench_must(!pthread_create(&p->thread, NULL, produce, p), "pthread_create");
 }
 
-/* Return: thousands of requests a second. */
+/* Returns thousands of requests per second. */
 static double rate(struct bench *b, unsigned nr)
 {
 	struct producer *all = bench_alloc(nr * sizeof(*all));
@@ -206,7 +207,7 @@ static double request_us(struct bench *b, struct request *r)
 	return (double)start * 1e-3;
 }
 
-/* A plain job and a request by turns.  Return: the request's p50, and the plain job's. */
+/* Alternates plain jobs and requests.  Returns the requests' p50; sets the plain jobs'. */
 static double lone(struct bench *b, double *plain_p50)
 {
 	const unsigned nr = b->opt->samples;
@@ -295,7 +296,7 @@ struct benches {
 	unsigned nr_gpus;
 };
 
-/* By one GPU, by all; copies alone by one, by all. */
+/* Ways: by one GPU, by all; only copies by one, by all. */
 static void measure_gpus(void *arg, unsigned way, double *values)
 {
 	struct benches *b = arg;

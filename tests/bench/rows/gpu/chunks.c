@@ -3,14 +3,13 @@
  * The row chunks: 96 chunks of 8 MB to the device, through a kernel, and back.
  *
  * DESIGN
- *	The kernels take a twelfth longer than the copies in and out at the same time,
- *	so they are the ceiling; it is the longer of the two.  By hand: one stream; chunks in
- *	turn on streams of one thread; a thread for each stream, which issues all of
- *	its chunks at once.  What comes out is looked at in every page, after each
- *	run, and spoilt before it.
- *	With several GPUs: the map by a pool of one, and by a pool of all, which has as many workers
- *	and as many chunks for each.  The ceiling is the copies alone.  All GPUs reach one host's
- *	memory, so they need not be so many times as fast as one.
+ *	The kernels take a twelfth longer than concurrent copies in and out, so the kernels are the
+ *	ceiling; it is the longer time of the two. By hand: one stream; chunks in turn on streams of
+ *	one thread; a thread for each stream, which issues all its chunks at once. The output is
+ *	checked in every page after each run, and overwritten before it.
+ *	With several GPUs: the map by a pool with one GPU, and by a pool with all GPUs, which has as
+ *	many workers and chunks per GPU. The ceiling is only the copies. All GPUs share one host's
+ *	memory, so N GPUs need not be N times as fast as one.
  */
 #include "gpu/work.h"
 
@@ -37,20 +36,20 @@ enum stages {
 
 struct bench {
 	const struct bench_options *opt;
-	unsigned nr_chunks;		/* that are copied, or mapped, now */
+	unsigned nr_chunks;		/* chunks of the current copies or map */
 	size_t bytes;			/* of a chunk */
 	uint64_t words;			/* of a chunk */
 	uint32_t *in, *out;		/* the arrays, page-locked */
 	uint32_t *dev_in[STREAMS], *dev_out[STREAMS];
 	cudaStream_t streams[STREAMS];	/* this thread's */
 	uint32_t rounds;
-	uint32_t a, c;			/* what these rounds do to a word */
-	struct rnl_pool *pool, *all;	/* of one GPU, of all */
-	struct rnl_pool *mapper;	/* of them */
+	uint32_t a, c;			/* effect of these rounds on a word */
+	struct rnl_pool *pool, *all;	/* with one GPU; with all */
+	struct rnl_pool *mapper;	/* the one of them that maps */
 	unsigned nr_gpus;
 	struct gpu_crew crew;
 	struct gpu_copies copies;
-	double one_ms;			/* one stream, in this turn */
+	double one_ms;			/* time of one stream in this turn */
 };
 
 static void issue(const struct bench *b, unsigned chunk, unsigned on, cudaStream_t stream,
@@ -69,7 +68,7 @@ static void issue(const struct bench *b, unsigned chunk, unsigned on, cudaStream
 				       cudaMemcpyDeviceToHost, stream), "a copy out");
 }
 
-/* ---- what is there, and what comes out ----------------------------------- */
+/* ---- input and output ----------------------------------- */
 
 static void set_rounds(struct bench *b, uint32_t rounds)
 {
@@ -193,7 +192,7 @@ static double checked_ms(struct bench *b, void (*way)(struct bench *b))
 	return ms;
 }
 
-/* As many rounds that all kernels take a little longer than all copies, both ways at once. */
+/* Sets the rounds: all kernels take a little longer than all copies, both ways together. */
 static void calibrate(struct bench *b)
 {
 	double copies, rounds = 64;
@@ -281,7 +280,7 @@ const struct bench_work bench_chunks = { begin_row, measure, end_row, NULL };
 
 /* ---- with several GPUs ---------------------------------------------------- */
 
-/* By one GPU, by all; copies alone by one, by all.  In GB a second, both ways together. */
+/* Ways: by one GPU, by all; only copies by one, by all.  GB per second, both ways together. */
 static void measure_map(void *arg, unsigned way, double *values)
 {
 	struct bench *b = arg;

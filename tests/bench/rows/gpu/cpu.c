@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row cpu: what an idle pool takes of the CPUs, and one whose workers wait for the
- * device.
+ * The row cpu: the CPU time of an idle pool, and of a pool with workers that wait for the device.
  *
  * DESIGN
- *	The process' own CPU time, while this thread sleeps.  A process with a CUDA context and
- *	sleeping threads tells what CUDA itself takes.  An idle pool may take a tenth of a percent
- *	more, the least that can be measured.  Waiting: each of 8 streams has a kernel that lasts
- *	longer than the measurement; threads wait for it in a sync, in an event that blocks, or,
- *	with runnel, in a barrier.
+ *	The process's CPU time, while this thread sleeps. A process with a CUDA context and sleeping
+ *	threads shows CUDA's own CPU time. An idle pool may take a tenth of a percent more, the
+ *	least measurable amount. Waiting: each of 8 streams has a kernel that lasts longer than the
+ *	measurement; threads wait for it in a sync, in an event that blocks, or, with runnel, in a
+ *	barrier.
  */
 #include "gpu/work.h"
 
@@ -18,10 +17,10 @@
 
 #define NR 8
 #define WINDOW_MS 600
-#define SETTLE_MS 100		/* until all that will sleep does */
+#define SETTLE_MS 100		/* until all threads that will sleep do */
 #define QUICK_PART 6
 #define RUNS_MAX 3
-#define KERNEL_PARTS 16		/* times as long as planned, at most */
+#define KERNEL_PARTS 16		/* limit of a kernel's time, times the planned time */
 
 struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
@@ -30,7 +29,7 @@ struct bench {
 	uint64_t kernel_ns;
 	struct gpu_crew crew;
 	cudaEvent_t events[NR];
-	bool blocking;			/* by hand: an event, else a sync */
+	bool blocking;			/* by hand: waits in an event, else in a sync */
 	struct rnl_job jobs[NR];
 };
 
@@ -42,7 +41,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Return: percent of a core, until the window is over. */
+/* Returns the percent of a core that is used during the window. */
 static double percent(const struct bench *b)
 {
 	uint64_t cpu, start;
@@ -95,7 +94,7 @@ static void *await(void *barrier)
 	return NULL;
 }
 
-/* Return: whether the kernels lasted for as long as it was measured. */
+/* Returns true if the kernels lasted for the whole measurement. */
 static bool wait_once(struct bench *b, double *found)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
@@ -119,7 +118,7 @@ static double wait_by_pool(struct bench *b)
 {
 	double found;
 
-	/* A busy machine takes longer to sleep and to look. */
+	/* A busy machine is slower, so its kernels must last longer. */
 	while (!wait_once(b, &found)) {
 		bench_must(kernel_ns < KERNEL_PARTS * b->kernel_ns, "kernels that last");
 		kernel_ns *= 2;
@@ -159,7 +158,7 @@ static void *begin_row(struct bench_run *run)
 		bench_rnl(gpu_job_init(&b->jobs[i], run_spin), "rnl_job_init");
 	}
 	gpu_crew_start(&b->crew, opt->info.ordinal, run->kind, NR, wait_one, b);
-	/* While there is no pool. */
+	/* Measured while there is no pool. */
 	for (unsigned i = 0; i < run->runs; i++)
 		b->alone[i] = percent(b);
 	b->pool = gpu_pool(opt->device, run->kind, NR, NULL);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row devices, J: jobs of one pool over several GPUs, beside a pool of one GPU.
+ * The row devices, J: jobs of one pool over several GPUs, compared with a pool of one GPU.
  *
  * DESIGN
- *	A part is a number of GPUs, and a kind of streams.  Its lines are J, and J that is gathered.
- *	By several GPUs, jobs either are placed, by turns on each, or run on any: each J has memory
- *	on all, and its function takes that of its worker's device.
- *	A pool has as many workers for each GPU, and is fed by as many producers.
- *	As in the row jobs, a short run of each variant (producers P for each GPU, requests q for
- *	each worker, how one submits) tells which is worth several long ones: the best of one GPU,
- *	of placed jobs, and of those that are not.  There is one pool at a time, so that no idle
- *	stream shares a hardware queue; a new one gets a short run that counts for nothing.
- *	By hand, on one GPU and on all, as many threads for each GPU as workers tell what scales:
- *	they issue J one by one, or, beside J that is gathered, graphs of many.
- *	All memory is the pool's, since a mover may copy that.
+ *	A part is a number of GPUs, and a kind of streams. Its lines are J, and gathered J. On
+ *	several GPUs, jobs either are placed, in turn on each GPU, or run on any GPU: each J has
+ *	memory on all GPUs, and its function uses the memory of its worker's device. A pool has the
+ *	same number of workers and producers per GPU.
+ *	Like in the row jobs, a short run of each variant (producers P for each GPU, requests q for
+ *	each worker, kind of submits) selects variants for several long runs: the best of one GPU,
+ *	of placed jobs, and of other jobs. There is one pool at a time, so no idle stream shares a
+ *	hardware queue; a new pool gets a short run that does not count.
+ *	By hand, on one GPU and on all, as many threads per GPU as workers show the possible
+ *	scaling: they issue J one by one or, to compare with gathered J, graphs of many J. All
+ *	memory is the pool's, because a mover can copy it.
  */
 #include "gpu/work.h"
 
@@ -28,16 +28,16 @@
 enum spread { ONE, ANYWHERE, PLACED, SPREADS };
 static const char *const spreads[] = { "one GPU, ", "", "placed, " };
 
-enum { HAND_ONE = CANDIDATES_MAX, HAND_ALL };	/* behind the candidates */
+enum { HAND_ONE = CANDIDATES_MAX, HAND_ALL };	/* numbered after the candidates */
 #define WAYS (SPREADS + 2)
 
 struct bench {
 	const struct bench_options *opt;
-	unsigned threads, nr_gpus;	/* threads: for each GPU */
+	unsigned threads, nr_gpus;	/* threads: per GPU */
 	enum rnl_stream_kind kind;
 	struct gpu_request *requests;
 	struct rnl_pool *pool;
-	unsigned nr_of_pool;		/* its GPUs */
+	unsigned nr_of_pool;		/* number of its GPUs */
 	void *pinned, *devs[BENCH_GPUS_MAX];
 	struct gpu_team *teams[BENCH_GPUS_MAX];
 	bool gathered;
@@ -90,7 +90,7 @@ static double rate(struct bench *b, const struct candidate *c, unsigned ms)
 				    c->producers * b->nr_of_pool, ms);
 }
 
-/* Return: thousands of J a second. */
+/* Returns thousands of J per second. */
 static double measure(struct bench *b, const struct candidate *c, unsigned ms)
 {
 	const unsigned nr_gpus = c->spread == ONE ? 1 : b->nr_gpus;

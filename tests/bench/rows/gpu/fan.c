@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row fan: items of 4 + 3 + 1 kernels, 64 of them under way: three after all four, one after all
- * three; and the same kernels one behind the other.
+ * The row fan: items of 4 + 3 + 1 kernels, 64 in flight: three after all four, one after all three;
+ * and the same kernels one after the other.
  *
  * DESIGN
  *	A kernel takes 3 us.  By hand: threads, each with four streams and events between them, or
- *	with a stream for each of its items; an item's memory is used again when its last event is
- *	reached.  runnel: barriers, or chains; an item's memory is used again by one thread that
- *	waits for a completion queue, or by the callback of the item's last job.
+ *	with a stream for each of its items; an item's memory is reused after its last event.
+ *	runnel: barriers, or chains; one thread that waits for a completion queue, or the callback
+ *	of the item's last job, reuses an item's memory.
  */
 #include "gpu/work.h"
 
@@ -20,7 +20,7 @@ static const unsigned crew_sizes[CREWS] = { 1, 4, 8 };
 
 struct bench;
 
-/* By hand: an item that a thread has under way. */
+/* By hand: an item that a thread has in flight. */
 struct hand_item {
 	cudaEvent_t events[JOBS];
 	bool busy;
@@ -30,7 +30,7 @@ struct hand_crew {
 	struct gpu_crew crew;
 	struct bench *bench;
 	unsigned nr;
-	cudaStream_t (*streams)[AT_ONCE]; /* of each thread: four, or one for each of its items */
+	cudaStream_t (*streams)[AT_ONCE]; /* of each thread: four, or one per item */
 };
 
 struct pool_item {
@@ -43,7 +43,7 @@ struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
 	unsigned nr;			/* items */
 	bool chained, by_callback;
-	atomic_uint started, done;	/* items, by callbacks */
+	atomic_uint started, done;	/* items started, done by callbacks */
 	struct hand_crew crews[CREWS];
 	struct hand_item hand[AT_ONCE];
 	struct pool_item *items;
@@ -201,7 +201,7 @@ static void by_queue(struct bench *b)
 
 /* ---- the row --------------------------------------------------------------- */
 
-/* As in the table. */
+/* The order of the table. */
 static const struct {
 	unsigned crew;			/* CREWS: the pool */
 	bool chained, by_callback;

@@ -4,12 +4,11 @@
  * and sizes; with 1 to 16 threads or workers.
  *
  * DESIGN
- *	Beside them are hand-written threads, which issue such J one by one, and, as the ceiling,
- *	threads that issue nothing but J's kernel.
- *	A part is a number of threads and a kind of streams.  All its lines have one pool, one team
- *	of hand-written threads, and memory for the largest J, which each line cuts anew.  The
- *	pool's J have memory of the pool's, since a mover may copy that.
- *	The kernel has a thread for each word, in lines of all sizes alike.
+ *	They are compared with hand-written threads, which issue such J one by one, and, as the
+ *	ceiling, with threads that only issue J's kernel. A part is a number of threads and a kind
+ *	of streams. All its lines have one pool, one team of hand-written threads, and memory for
+ *	the largest J, which each line divides. The pool's J have memory of the pool, because a
+ *	mover can copy it. The kernel has a thread for each word, for all sizes.
  */
 #include "gpu/work.h"
 
@@ -20,9 +19,9 @@
 #define KB (1024 / sizeof(uint32_t))	/* in words */
 #define REQUESTS 128			/* for each worker */
 #define PRODUCERS_MAX 8
-#define DEPTH 128			/* of a hand-written thread, at most */
+#define DEPTH 128			/* limit of a hand-written thread */
 #define LARGEST (256 * KB)		/* words of a J */
-#define KB_4_PER_THREAD 2.3		/* the goal of that line with per-thread streams */
+#define KB_4_PER_THREAD 2.3		/* goal of line KB_4 with per-thread streams */
 
 enum { KB_4 = 1, LAUNCHES = 6 };	/* lines of the table */
 
@@ -84,7 +83,7 @@ static struct bench_figure *add_figure(const struct bench *b, struct bench_line 
 	return bench_figure(line, BENCH_HAND, name);
 }
 
-/* These runs once more: runnel's beside the launches. */
+/* Prints these runs again: runnel compared with the launches. */
 static void tell_beside_launches(const struct bench_run *run, const struct bench_line *line)
 {
 	static const enum bench_side sides[] = { BENCH_CEILING, BENCH_RUNNEL };

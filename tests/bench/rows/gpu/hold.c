@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row hold: a job that another thread finishes, from the release of its hold until its waiter
- * has returned; beside a plain job of runnel's, from its submit until its waiter has returned.
+ * The row hold: a job with a hold that another thread releases, from the release until the waiter
+ * has returned; compared with a plain job, from its submit until the waiter has returned.
  *
  * DESIGN
- *	Both jobs issue a kernel that does nothing; in lines of their own they issue nothing.  The
- *	other thread spins, and releases the hold 0.2 ms after the function has returned: then the
- *	device has passed the job, its worker sleeps, and so does the waiter.  The plain job is
- *	submitted after as long a pause, to a worker that sleeps; and one by one, as the row latency
- *	has it.
+ *	Both jobs issue an empty kernel; in separate lines they issue no work. The other thread
+ *	spins, and releases the hold 0.2 ms after the function has returned: then the job has
+ *	completed on the device, and its worker and the waiter sleep. The plain job is submitted
+ *	after the same pause, to a sleeping worker; and one by one, like in the row latency.
  */
 #include <runnel/hold.h>
 
@@ -21,7 +20,7 @@ struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
 	unsigned nr;			/* samples */
 	double *us;
-	bool issues;			/* the jobs: a kernel */
+	bool issues;			/* the jobs issue a kernel */
 	struct rnl_job plain, held;
 	struct rnl_hold hold;
 	atomic_uint taken, released;	/* holds */
@@ -73,7 +72,7 @@ static void *release_holds(void *arg)
 	return NULL;
 }
 
-/* As in the table: the ways of jobs with a kernel, then those of jobs without. */
+/* The order of the table: ways of jobs with a kernel, then ways of jobs without. */
 enum { ONE_BY_ONE, LATER, HELD, WAYS };
 
 static double sample(struct bench *b, unsigned way)
@@ -91,7 +90,7 @@ static double sample(struct bench *b, unsigned way)
 	bench_rnl(job->result, "a job");
 	if (is_held) {
 		start = b->release_ns;
-		/* The call of the other thread has returned. */
+		/* Waits until the other thread's call has returned. */
 		while (atomic_load(&b->released) != atomic_load(&b->taken))
 			bench_relax();
 	}

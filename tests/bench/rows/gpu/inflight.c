@@ -3,12 +3,11 @@
  * The row inflight: kernels of 5 ms, one on each of 32 threads or workers.
  *
  * DESIGN
- *	Each kernel writes down the device's time at its start and its end.  How many
- *	were in flight is what they took, all together, by what it took until all of
- *	them were done, from the first one's start; and how many were at the most.
- *	How many connections there are is decided when the context is created, and
- *	streams share them in the order in which they were made: so each side, and
- *	each run, has a process of its own.
+ *	Each kernel stores the device's time at its start and its end. The mean number in flight is
+ *	the sum of their times, divided by the time from the first start to the last end; the second
+ *	figure is the maximum. The number of connections is fixed when the context is created, and
+ *	streams share them in the order of their creation. So each side, and each run, has its own
+ *	process.
  */
 #include "gpu/work.h"
 
@@ -19,7 +18,7 @@
 
 struct bench {
 	const struct bench_options *opt;
-	uint64_t (*stamps)[2];		/* of each kernel */
+	uint64_t (*stamps)[2];		/* times of each kernel */
 	/* Hand-written: */
 	struct gpu_crew crew;
 	cudaEvent_t events[NR];
@@ -38,7 +37,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The mean, and the most. */
+/* Computes the mean and the maximum in flight. */
 static void find(const struct bench *b, double *values)
 {
 	uint64_t starts[NR], ends[NR], sum = 0;
@@ -70,7 +69,7 @@ static void issue_one(void *arg, unsigned index, cudaStream_t stream)
 
 	gpu_ok(gpu_issue_spin(1, 1, KERNEL_NS, b->stamps[index], stream), "a kernel");
 	gpu_ok(cudaEventRecord(b->events[index], stream), "cudaEventRecord");
-	bench_sleep_ms(4);	/* others launch meanwhile */
+	bench_sleep_ms(4);	/* other threads launch meanwhile */
 	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
@@ -118,7 +117,7 @@ static void by_pool(struct bench *b, double *values)
 
 enum { EIGHT, MANY, POOL, CEILING };
 
-/* A side, alone in its process. */
+/* Measures a side in a separate process. */
 static void measure(void *arg, unsigned way, double *values)
 {
 	struct bench *b = arg;

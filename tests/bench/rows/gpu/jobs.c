@@ -3,12 +3,12 @@
  * The row jobs: J per second, each completed one by one, with 1 to 16 threads or workers.
  *
  * DESIGN
- *	A part is a number of threads and a kind of streams.  Hand-written code has
- *	some fifty variants, a pool up to 33 (producers P, requests q for each worker, how
- *	one learns that a job is done, jobs in flight d): one short run of each tells which
- *	are worth several long ones.  Those take turns.  Hand-written threads issue their work
- *	themselves; a pool's workers get it from producers; what those cost is in the figure.
- *	There is one pool at a time, so that no idle stream shares a hardware queue.
+ *	A part is a number of threads and a kind of streams. Hand-written code has some fifty
+ *	variants, a pool up to 33 (producers P, requests q for each worker, kind of completion, jobs
+ *	in flight d): a short run of each selects variants for several long runs, which take turns.
+ *	Hand-written threads issue their own work; a pool's workers get it from producers, whose
+ *	cost is in the figure. There is one pool at a time, so no idle stream shares a hardware
+ *	queue.
  */
 #include "gpu/work.h"
 
@@ -27,7 +27,7 @@ struct bench {
 	unsigned threads;
 	enum rnl_stream_kind kind;
 	struct rnl_pool *pool;
-	unsigned in_flight;	/* of that pool */
+	unsigned in_flight;	/* limit of that pool */
 };
 
 struct candidate {
@@ -35,8 +35,8 @@ struct candidate {
 	struct gpu_hand_variant hand;
 	enum gpu_done done;
 	unsigned producers, requests;	/* requests: for each worker */
-	unsigned in_flight;	/* for each worker; 0: as the library has it */
-	bool always;		/* whatever the screening says */
+	unsigned in_flight;	/* for each worker; 0: the library's default */
+	bool always;		/* measured whatever the screening shows */
 	double screened;
 	bool kept;
 	char name[40];
@@ -60,7 +60,7 @@ static void use_pool(struct bench *b, unsigned in_flight)
 	b->in_flight = in_flight;
 }
 
-/* Return: thousands of J a second. */
+/* Returns thousands of J per second. */
 static double measure(struct bench *b, const struct candidate *c, unsigned ms)
 {
 	const unsigned nr = c->requests * b->threads;
@@ -94,7 +94,7 @@ static void add_hand(struct candidates *list, enum gpu_mark mark, unsigned jobs,
 	struct candidate *c = add(list, BENCH_HAND);
 
 	c->hand = (struct gpu_hand_variant){ mark, jobs, depth };
-	/* So that these can be compared with other machines' whatever is best here. */
+	/* Always measured, to compare them with other machines. */
 	c->always = mark == GPU_SYNC || (mark == GPU_EVENT && jobs == 8 && depth == 64);
 	gpu_hand_name(&c->hand, c->name, sizeof(c->name));
 }
@@ -165,7 +165,7 @@ static void keep_best(struct candidates *list, enum bench_side side, unsigned nr
 
 static void screen(struct bench *b, struct candidates *list)
 {
-	/* A clock that is to rise, and memory that is to be touched. */
+	/* A warm-up: the clock rises, and memory is touched. */
 	for (unsigned i = 0; i < list->nr; i++)
 		if (list->all[i].always || list->all[i].producers == 1)
 			(void)measure(b, &list->all[i], b->opt->screen_ms);
@@ -189,7 +189,7 @@ static void measure_one(void *arg, unsigned which, double *values)
 	values[0] = measure(list->b, &list->all[which], list->b->opt->run_ms);
 }
 
-/* These runs once more: runnel's beside the mutex pool's. */
+/* Prints these runs again: runnel compared with the mutex pool. */
 static void tell_ahead(const struct bench_run *run, const struct bench_line *line)
 {
 	static const enum bench_side sides[] = { BENCH_PEER, BENCH_RUNNEL };

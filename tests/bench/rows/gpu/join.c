@@ -3,19 +3,18 @@
  * The row join: a stream waits for the work of 16 threads, or workers, on the device.
  *
  * DESIGN
- *	A kernel on each of 16 streams, long enough for the join to be issued when
- *	all of them are there; then, behind the join, another kernel.  Two figures: what the
- *	join costs its caller, and how long after the end of the last of the 16 the one
- *	behind it starts, by the device's own clock.  By hand: an event of each
- *	thread's, and as many waits.
- *	runnel's jobs have keys, one for each worker.  Which of them is the last in the join's
- *	order to end decides the second figure, by 3 us: by hand the threads start in any order,
- *	so each sample begins with another job.
+ *	A kernel on each of 16 streams, long enough to issue the join while all kernels run; then
+ *	another kernel after the join. Two figures: the join's cost for its caller, and the time
+ *	from the end of the last of the 16 kernels to the start of the kernel after the join, by the
+ *	device's clock. By hand: an event of each thread, and as many waits.
+ *	runnel's jobs have keys, one for each worker. The second figure varies by 3 us with the
+ *	position, in the join's order, of the kernel that ends last. By hand the threads start in
+ *	any order, so each sample begins with another job.
  *	With two GPUs, half of the 16 are on each, and the stream that joins them is on the first.
- *	The clocks of GPUs differ, so there the second figure is by the host's: from when it sees
- *	that the last of the 16 has written the time of its end until it sees that the one behind
- *	the join has.  Both take a moment, whoever issues them.  Kernels of the second GPU end
- *	last: what is measured is the wait for another GPU.
+ *	The clocks of GPUs differ, so there the host's clock gives the second figure: from when the
+ *	host sees the last end time of the 16 kernels until it sees the end time of the kernel after
+ *	the join. The host sees both with a delay, for hand-written code and runnel alike. Kernels
+ *	of the second GPU end last, so the wait for another GPU is measured.
  */
 #include <runnel/thread.h>
 
@@ -23,8 +22,8 @@
 
 #define NR 16
 #define KERNEL_NS 1000000
-#define LATER_NS 200000		/* on the second GPU */
-#define MARKED_US 100		/* after its function a job's end is marked, long before */
+#define LATER_NS 200000		/* longer kernels on the second GPU */
+#define MARKED_US 100		/* a job's end is marked well within this time after its function */
 #define SAMPLES_PART 16
 #define KEYS_MAX 100000
 
@@ -32,10 +31,10 @@ struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
 	unsigned nr;			/* samples */
 	unsigned nr_gpus;
-	uint64_t (*stamps)[2];		/* of the 16, and the one behind them */
+	uint64_t (*stamps)[2];		/* of the 16, and of the one after them */
 	double *host_us, *device_us, seen_us;
 	/* Hand-written: */
-	struct gpu_crew crews[2];	/* of each GPU */
+	struct gpu_crew crews[2];	/* one per GPU */
 	cudaEvent_t events[NR];
 	cudaStream_t stream;
 	/* runnel: */
@@ -56,7 +55,7 @@ static void spin_us(unsigned us)
 		bench_relax();
 }
 
-/* acquire: words that it was to be written behind are seen, too */
+/* acquire: earlier words of the stream are visible, too */
 static bool is_written(const uint64_t *stamp)
 {
 	return __atomic_load_n(stamp, __ATOMIC_ACQUIRE) != 0;
@@ -70,7 +69,7 @@ static bool all_ended(const struct bench *b)
 	return true;
 }
 
-/* The gap as the host sees it, while the kernels are under way. */
+/* Measures the gap on the host, while the kernels run. */
 static double seen_gap_us(const struct bench *b)
 {
 	uint64_t ended = 0;
@@ -92,7 +91,7 @@ static void issue_behind(struct bench *b, cudaStream_t stream)
 		b->seen_us = seen_gap_us(b);
 }
 
-/* When all have ended. */
+/* Computes the gap after all kernels have ended. */
 static double gap_us(const struct bench *b)
 {
 	uint64_t last = 0, behind = b->stamps[NR][0];
@@ -148,7 +147,7 @@ static int run_item(struct rnl_job *job)
 	const cudaError_t code = gpu_issue_spin(1, 1, ns, item->stamps,
 						(cudaStream_t)rnl_stream());
 
-	/* relaxed: a hint; the barrier tells */
+	/* relaxed: a hint; the barrier decides */
 	atomic_fetch_add_explicit(&item->b->ran, 1, memory_order_relaxed);
 	return code ? -1 : 0;
 }
@@ -159,7 +158,7 @@ static int tell_worker(struct rnl_job *job)
 	return 0;
 }
 
-/* A key for each worker, by trying. */
+/* Finds a key for each worker by trying keys. */
 static void find_keys(struct bench *b)
 {
 	bool has[NR] = { false };
@@ -224,7 +223,7 @@ static void measure(void *arg, unsigned by_pool, double *values)
 	values[1] = bench_percentile(b->device_us, b->nr, 50);
 }
 
-/* The hand-written threads of a GPU, and their events. */
+/* Makes the hand-written threads of a GPU, and their events. */
 static void begin_crew(struct bench *b, const struct bench_run *run, unsigned gpu)
 {
 	const unsigned nr = NR / b->nr_gpus, first = gpu * nr;

@@ -3,21 +3,20 @@
  * The row latency: one J in an idle pool, from its submit until the waiter has returned.
  *
  * DESIGN
- *	Hand-written code without a hand-over is one thread that issues J and looks
- *	for its end: in a flag that the stream writes, in an event, in a sync.  With
- *	one, another thread issues it: one that looks at a word all the time, which
- *	no pool can beat and none would pay for, or that of a mutex pool.
- *	J follows J, or comes a millisecond after the last one, when threads and
- *	CPUs sleep.
+ *	Hand-written code without a hand-over is one thread that issues J and waits for its end: in
+ *	a flag that the stream writes, in an event, in a sync. With a hand-over, another thread
+ *	issues J: a thread that always polls a word, which no pool can beat, but which costs a CPU,
+ *	or a thread of a mutex pool. J follows J immediately, or a millisecond later, when threads
+ *	and CPUs sleep.
  */
 #include "gpu/work.h"
 
 #include <string.h>
 
 #define WARM_UPS 50
-#define LATER_PART 4		/* samples that come later are fewer */
+#define LATER_PART 4		/* samples after a pause are fewer */
 
-struct spinner {			/* a thread that J is handed over to */
+struct spinner {			/* a polling thread that issues J */
 	int ordinal;
 	enum rnl_stream_kind kind;
 	struct gpu_slot *slot;
@@ -39,12 +38,12 @@ struct bench {
 	uint32_t asked;
 	struct gpu_mutex *mutex;
 	struct gpu_producer producer;
-	struct gpu_request *request;	/* of the pools */
+	struct gpu_request *request;	/* request of the pools */
 };
 
 static void await_flag(const uint32_t *flag, uint32_t value)
 {
-	/* acquire: what the stream did before it wrote the word */
+	/* acquire: the stream's work before it wrote the word */
 	while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != value)
 		bench_relax();
 }
@@ -65,7 +64,7 @@ static void by_event(struct bench *b)
 	while ((code = cudaEventQuery(b->event)) == cudaErrorNotReady)
 		bench_relax();
 	gpu_ok(code, "cudaEventQuery");
-	(void)cudaGetLastError();	/* "not ready" is no launch's error */
+	(void)cudaGetLastError();	/* "not ready" must not count as a launch's error */
 }
 
 static void by_sync(struct bench *b)
@@ -85,11 +84,11 @@ static void *spin_and_issue(void *arg)
 	gpu_enter(s->ordinal);
 	stream = gpu_stream(s->kind, false);
 	for (;;) {
-		/* acquire: J's memory, as the other thread left it */
+		/* acquire: the other thread's writes to J's memory */
 		const uint32_t wanted = atomic_load_explicit(&s->wanted, memory_order_acquire);
 
 		if (wanted == issued) {
-			/* Between its turns it takes no CPU from the others. */
+			/* Between its turns it takes no CPU time from other ways. */
 			if (atomic_load_explicit(&s->asleep, memory_order_relaxed))
 				bench_sleep_ms(1);
 			else

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row lone: one request at a time through a batcher, beside one thread that issues such work by
- * hand.
+ * The row lone: one request at a time through a batcher, compared with one thread that issues such
+ * work by hand.
  *
  * DESIGN
- *	The kernel reads each word once, and writes it once.  By hand the words are copied, or the
- *	kernel reaches pinned memory itself; the thread looks at a word that the stream writes.
- *	The latter is the ceiling, since a batcher hands the work over to a worker.  A time begins
- *	when the input is about to be written, and ends when the thread knows that the output is
- *	there.
+ *	The kernel reads each word once, and writes it once. By hand the words are copied, or the
+ *	kernel accesses pinned memory directly; the thread polls a word that the stream writes. The
+ *	direct access is the ceiling, because a batcher passes the work to a worker. A time begins
+ *	before the input is written, and ends when the thread knows that the output is complete.
  */
 #include "gpu/work.h"
 
@@ -19,7 +18,7 @@
 #define WARM_UPS 50
 #define WORKERS 4
 
-enum { COPIES, REACHED, BATCHER_COPIES, BATCHER, HOWS };	/* as in the table */
+enum { COPIES, REACHED, BATCHER_COPIES, BATCHER, HOWS };	/* in the order of the table */
 
 static const size_t sizes[] = { 4096, 65536 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
@@ -81,7 +80,7 @@ static uint64_t by_hand(struct bench *b, bool copies, size_t bytes)
 	fill(b, b->in, bytes);
 	issue(b, copies, bytes);
 	gpu_stream_write(b->stream, b->flag, ++b->written);
-	/* acquire: what the stream did before it wrote the word */
+	/* acquire: the stream's work before it wrote the word */
 	while (__atomic_load_n(b->flag, __ATOMIC_ACQUIRE) != b->written)
 		bench_relax();
 	start = bench_now() - start;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row devices, copies: large copies from one GPU to another, each way alone.
+ * The row devices, copies: large copies from one GPU to another, each way separately.
  *
  * DESIGN
- *	By hand: cudaMemcpyPeerAsync() between memory of cudaMalloc(), with peer access, on one
- *	stream of the GPU that has the source.  By runnel: jobs of one rnl_copy() each, placed on
- *	that GPU, where the pool has one worker, between memory of rnl_memory_get().  Copies of one
- *	way all write the same memory; so they could not be faster on several streams.
- *	Peer access by hand is there only while such copies are measured: runnel is to need none.
- *	The source has its own words in each way, the target is spoilt before each run, and looked at
- *	in every page after it.
+ *	By hand: cudaMemcpyPeerAsync() between cudaMalloc() memory, with peer access, on one stream
+ *	of the source's GPU. By runnel: jobs of one rnl_copy() each, placed on that GPU, where the
+ *	pool has one worker, between rnl_memory_get() memory. All copies of one way write the same
+ *	memory, so several streams would not be faster. Peer access by hand is only on while such
+ *	copies are measured: runnel must not need it. Each way's source has different words. The
+ *	target is overwritten before each run, and checked in every page after it.
  */
 #include "gpu/work.h"
 
@@ -37,12 +36,12 @@ struct bench {
 	size_t bytes;
 	unsigned nr;			/* copies */
 	uint32_t *host;			/* page-locked, as large as a copy */
-	uint32_t *mem[2][2];		/* by hand, of the pool; on each GPU */
-	cudaStream_t streams[2];	/* of each GPU */
+	uint32_t *mem[2][2];		/* by hand, of the pool; each per GPU */
+	cudaStream_t streams[2];	/* one per GPU */
 	struct copy *copies;
 };
 
-/* ---- what is copied ------------------------------------------------------- */
+/* ---- the copied words ------------------------------------------------------- */
 
 static void move(const struct bench *b, void *dst, const void *src, unsigned gpu)
 {
@@ -116,7 +115,7 @@ static void by_pool(struct bench *b, uint32_t *const *mem, unsigned from)
 	bench_rnl(all.result, "rnl_copy");
 }
 
-/* Return: GB a second. */
+/* Returns GB per second. */
 static double rate(struct bench *b, bool pool, unsigned from)
 {
 	uint32_t *const *mem = b->mem[pool];

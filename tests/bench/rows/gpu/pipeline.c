@@ -4,18 +4,18 @@
  * n - 2 are in the next ones.
  *
  * DESIGN
- *	A stage is a kernel of 50 us, 0.2 ms or 1 ms.  By hand: a thread issues all items to three
- *	streams, with an event behind each stage; or three threads do, each for its stream, when
- *	the thread of the stage before has recorded the event.  runnel: a worker for each stage; a barrier
- *	behind each stage of an item, and the next one after it; one thread submits all, and waits
- *	for the last alone.  The time goes from the first kernel's start to the last one's end, by
- *	the device's own clock.
+ *	A stage is a kernel of 50 us, 0.2 ms or 1 ms. By hand: a thread issues all items to three
+ *	streams, with an event after each stage; or each of three threads issues to its stream,
+ *	after the thread of the stage before has recorded the event. runnel: a worker for each
+ *	stage; the next stage of an item is after a barrier of the stage before; one thread submits
+ *	all jobs, and only waits for the last ones. The time is from the first kernel's start to the
+ *	last one's end, by the device's clock.
  */
 #include "gpu/work.h"
 
 #include <sched.h>
 
-#define LOOKS 1024		/* then there may be more threads than CPUs */
+#define LOOKS 1024		/* then yields: there may be more threads than CPUs */
 #define NR 32
 #define SAMPLES_PART 50
 
@@ -26,7 +26,7 @@ static const uint64_t lengths[LENGTHS] = { 50000, 200000, 1000000 };
 struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
 	unsigned nr;			/* samples */
-	uint64_t (*stamps)[NR][2];	/* of each stage's kernels */
+	uint64_t (*stamps)[NR][2];	/* times of each stage's kernels */
 	double *ms;
 	uint64_t ns;
 	/* Hand-written: */
@@ -44,7 +44,7 @@ struct bench {
 	} stages[STAGES][NR];
 };
 
-/* From the first start to the last end, in ms. */
+/* Returns the ms from the first start to the last end. */
 static double time_of(struct bench *b)
 {
 	const uint64_t began = b->stamps[0][0][0], ended = b->stamps[STAGES - 1][NR - 1][1];
@@ -81,7 +81,7 @@ static void run_by_hand(struct bench *b)
 	gpu_ok(cudaStreamSynchronize(b->streams[STAGES - 1]), "cudaStreamSynchronize");
 }
 
-/* A wait for an event that is not recorded yet would be none. */
+/* Waits for the record of an event: a stream does not wait for an unrecorded event. */
 static void await_record(struct bench *b, unsigned s, unsigned i)
 {
 	unsigned looks = 0;
@@ -153,7 +153,7 @@ static void run_by_pool(struct bench *b)
 
 /* ---- the row ------------------------------------------------------------- */
 
-/* As in the table. */
+/* The order of the table. */
 static void (*const ways[])(struct bench *b) = { run_by_hand, run_by_threads, run_by_pool };
 
 static double sample(struct bench *b, unsigned way)

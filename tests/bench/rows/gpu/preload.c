@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row preload: much page-locked memory, until it may be used.
+ * The row preload: the time until much page-locked memory can be used.
  *
  * DESIGN
- *	By hand one call of cudaHostAlloc().  By runnel a pool of one worker is made, with so much
- *	to be locked in advance.  What it takes to give the memory back is not measured.
+ *	By hand one call of cudaHostAlloc(). By runnel a pool of one worker, which locks this much
+ *	memory in advance. The time to free the memory is not measured.
  */
 #include <runnel/memory.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row replay: jobs of 10, 30 and 100 kernels a second, and J of 4 KB, by jobs that are replayed;
- * with 1 to 16 threads or workers.
+ * The row replay: replayed jobs per second, of 10, 30 and 100 kernels, and of J of 4 KB; with 1 to
+ * 16 threads or workers.
  *
  * DESIGN
- *	Beside them are hand-written threads that launch the kernels one by one, and, as the ceiling,
- *	threads that captured them once, each its own, and launch the graph.
- *	The pool has two ways.  A job that is recorded has the addresses of its worker's slot.  A job
- *	that gathers, too, is called each time, and has its own slot.
- *	No result is looked at, since jobs that are recorded share a slot: tests/api/replay.c does.
+ *	They are compared with hand-written threads that launch the kernels one by one, and, as the
+ *	ceiling, with threads that each have captured the kernels once, and launch the graph.
+ *	The pool has two ways. A job that is recorded has the addresses of its worker's slot. A job
+ *	that also gathers is called each time, and has its own slot. Results are not checked here,
+ *	because recorded jobs share a slot; tests/api/replay.c checks them.
  */
 #include "gpu/work.h"
 
@@ -18,9 +18,9 @@
 
 #define REQUESTS 32		/* for each worker */
 #define PRODUCERS_MAX 8
-#define DEPTH 32		/* of a hand-written thread */
+#define DEPTH 32		/* limit of a hand-written thread */
 
-enum { J = 3, LINES };		/* of the table */
+enum { J = 3, LINES };		/* lines of the table */
 
 static const unsigned nr_kernels[LINES] = { 10, 30, 100, 1 };
 static const struct gpu_shape shape = { 1, 1, { GPU_WORDS } };
@@ -52,7 +52,7 @@ static cudaError_t issue(const struct gpu_slot *slot, cudaStream_t stream)
 	return code;
 }
 
-/* A thread's graph, of the first slot that it meets. */
+/* Launches the thread's graph, which is captured with its first slot. */
 static cudaError_t issue_graph(const struct gpu_slot *slot, cudaStream_t stream)
 {
 	static _Thread_local cudaGraphExec_t exec;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row stages: two streams, and stage k of the second comes after stage k of the first, as
- * when results go to a second device, or network, while the first goes on.
+ * The row stages: two streams; stage k of the second stream comes after stage k of the first, like
+ * results that go to a second device or a network while the first device goes on.
  *
  * DESIGN
- *	A stage is a kernel of 0.2 ms on either stream.  All that the limit allows is that the
- *	second stream is one stage behind the first.  By hand: a thread issues all of it to two
- *	streams, with an event for each stage.  runnel: two workers, each with a key; a
- *	barrier for each stage of the first, and jobs after it.  The time goes from the first
- *	kernel's start to the last one's end, by the device's own clock.
+ *	A stage is a kernel of 0.2 ms on either stream. At best the second stream is one stage later
+ *	than the first. By hand: a thread issues all work to two streams, with an event for each
+ *	stage. runnel: two workers, each with a key; a barrier for each stage of the first stream,
+ *	and jobs after it. The time is from the first kernel's start to the last one's end, by the
+ *	device's clock.
  */
 #include "gpu/work.h"
 
@@ -21,7 +21,7 @@ enum { FIRST, SECOND, STREAMS };
 struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
 	unsigned nr;			/* samples */
-	uint64_t (*stamps)[NR][2];	/* of each stream's stages */
+	uint64_t (*stamps)[NR][2];	/* times of each stream's stages */
 	double *ms;
 	/* Hand-written: */
 	cudaStream_t streams[STREAMS];
@@ -34,7 +34,7 @@ struct bench {
 	} stages[STREAMS][NR];
 };
 
-/* From the first start to the last end, in ms. */
+/* Returns the ms from the first start to the last end. */
 static double time_of(struct bench *b)
 {
 	const uint64_t began = b->stamps[FIRST][0][0], ended = b->stamps[SECOND][NR - 1][1];

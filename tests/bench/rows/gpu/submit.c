@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row submit: whether more workers make it slower, from 8 to 16 to 32.
+ * The row submit: do more workers (8, 16, 32) make a submit slower?
  *
  * DESIGN
- *	Submits alone: one thread hands over empty jobs to an idle pool, and the
- *	clock stops at the last submit.  And J per second, of four producers,
- *	beside as many hand-written threads.  "Does not fall" is 97 % of what fewer
- *	workers did in this run; all pools are there from the beginning.
+ *	Only submits: one thread submits empty jobs to an idle pool, and the clock stops at the last
+ *	submit. And J per second of four producers, compared with as many hand-written threads. The
+ *	goal is 97 % of the rate of fewer workers in this run; all pools exist from the start.
  */
 #include "gpu/work.h"
 
 #include <string.h>
 
 #define SIZES 3
-#define JOBS 16384		/* less than a pool takes, by far */
+#define JOBS 16384		/* much less than a pool's limit */
 #define BATCHES 4
 #define REQUESTS 64		/* for each worker */
 #define PRODUCERS 4
@@ -33,12 +32,12 @@ static atomic_uint ran;
 static int run_empty(struct rnl_job *job)
 {
 	(void)job;
-	/* relaxed: looked at when all is done */
+	/* relaxed: read when all jobs are done */
 	atomic_fetch_add_explicit(&ran, 1, memory_order_relaxed);
 	return 0;
 }
 
-/* Return: millions a second. */
+/* Returns millions of submits per second. */
 static double submits(struct bench *b, struct rnl_pool *pool)
 {
 	uint64_t ns = 0;
@@ -91,7 +90,7 @@ static void *begin_row(struct bench_run *run)
 	return b;
 }
 
-/* The best of fewer workers' figures is a goal for more. */
+/* Ends the row.  The best figure of fewer workers sets the goal for more workers. */
 static void end_row(void *arg, struct bench_line **lines)
 {
 	struct bench *b = arg;

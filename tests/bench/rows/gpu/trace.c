@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row trace: J per second while a trace runs, and while none does.
+ * The row trace: J per second with and without a trace.
  *
  * DESIGN
  *	One pool and its requests serve all ways, which take turns, run by run: without a trace,
- *	with a trace of the host alone, with one that times some jobs on the device, and with one
- *	that times all.  Each run has a trace of its own, begun and ended outside of its time; the
- *	file is removed.  The line tells what a trace dropped: a figure with drops is that of a
- *	disk, or of a CPU that was missing.
+ *	with a trace of the host only, with a trace that times some jobs on the device, and with one
+ *	that times all. Each run has its own trace, begun and ended outside of the measured time;
+ *	the file is removed. The line shows a trace's drops: a figure with drops measures the disk,
+ *	or missing CPU time.
  */
 #include "gpu/work.h"
 
@@ -49,7 +49,7 @@ static double rate(const struct bench *b, unsigned way, unsigned ms)
 	double found;
 
 	attr.timing = timings[way];
-	attr.file_max = (uint64_t)4 << 30;	/* all of a run: the writer is part of the cost */
+	attr.file_max = (uint64_t)4 << 30;	/* fits a run: the writer is part of the cost */
 	if (way != UNTRACED)
 		bench_rnl(rnl_trace_start(b->pool, b->file, &attr), "rnl_trace_start");
 	found = gpu_pool_rate(b->pool, b->requests, REQUESTS * b->threads, GPU_CQ,

@@ -3,22 +3,22 @@
  * The row urgent: a kernel of 10 us while background kernels fill the GPU.
  *
  * DESIGN
- *	Eight threads, or workers, keep 64 kernels each in flight, of which every one
- *	is twice what the GPU holds at once.  A millisecond after the last one, an
- *	urgent kernel: by hand from a thread that issues it itself and waits in a sync,
- *	on a stream with the highest priority or with the usual one; with runnel as an
- *	urgent job, from its submit until the waiter has returned.
+ *	Eight threads, or workers, keep 64 kernels each in flight; each kernel has twice the blocks
+ *	that the GPU holds at once. A millisecond after the end of an urgent kernel, the next one is
+ *	issued: by hand a thread issues it and waits in a sync, on a stream with the highest
+ *	priority or with the usual one; with runnel it is an urgent job, measured from its submit
+ *	until the waiter has returned.
  */
 #include "gpu/work.h"
 
 #define NR_FLOODS 512
 #define NR_THREADS 8
-#define BLOCK_NS 50000		/* how long a block of the flood holds its place */
+#define BLOCK_NS 50000		/* duration of a block of the flood */
 #define URGENT_NS 10000
-#define SAMPLES_PART 16		/* there are fewer than of other latencies */
-#define RAMP_MS 20		/* until the flood is there */
+#define SAMPLES_PART 16		/* fewer than of other latencies */
+#define RAMP_MS 20		/* until the flood has filled the GPU */
 
-static unsigned flood_blocks;	/* twice what the GPU holds at once */
+static unsigned flood_blocks;	/* twice the blocks that the GPU holds at once */
 
 struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
@@ -27,7 +27,7 @@ struct bench {
 	unsigned nr;			/* samples */
 	double *us;
 	struct gpu_team *team;
-	bool urgent;			/* by hand: the stream */
+	bool urgent;			/* by hand: the stream has the highest priority */
 };
 
 static cudaError_t issue_flood(const struct gpu_slot *slot, cudaStream_t stream)

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that do nothing: what runnel and other pools take for them.
+ * Empty jobs: their cost in runnel and in other pools.
  *
  * DESIGN
- *	Submit, run, complete: the path that every job goes, without a device.  Each
- *	measurement has a process of its own, since libuv's pool, OpenMP's and
- *	oneTBB's threads are their process'.
- *	Throughput counts from the first producer's first submit until the last
- *	wait has returned or, for a peer that has no wait, until its workers have
- *	ended.  All jobs are there before, their memory touched.  A thread's sleeps
- *	are the system's count of voluntary context switches, of the whole process.
- *	Latency is that of one job at a time.  To its start: the submitter looks at
- *	the job's word until the function has written the time there, so it cannot
- *	run the job itself.  To the wait's return: it waits at once, as programs do;
- *	where a wait runs jobs, that is no hand-off.  A pause before a sample lets
- *	the pool fall asleep, if it does so within a millisecond.
- *	Every job counts its own runs, and a wrong count ends it all.
+ *	Submit, run, complete: the path of every job, without a device. Each measurement has its own
+ *	process, because libuv's pool, OpenMP's and oneTBB's threads belong to the process.
+ *	Throughput counts from the first producer's first submit until the last wait has returned
+ *	or, for a peer without a wait, until its workers have ended. All jobs exist before, their
+ *	memory touched. Sleeps are the system's count of voluntary context switches of the whole
+ *	process.
+ *	Latency is measured with one job at a time. To its start: the submitter polls the job's word
+ *	until the function has written the time there, so it cannot run the job itself. To the
+ *	wait's return: the submitter waits immediately, like programs do; if a wait runs jobs, there
+ *	is no hand-off. A pause before a sample lets the pool fall asleep, if it does so within a
+ *	millisecond. Every job counts its runs, and a wrong count ends the program.
  */
 #include "peers/peer.h"
 
@@ -37,7 +35,7 @@ enum measure {
 	FORK_JOIN
 };
 
-/* What is measured; then, in the process of a measurement, with what. */
+/* The measurement; then, set in its process, the pool and its jobs. */
 struct empty {
 	const struct bench_run *run;
 	enum measure measure;
@@ -45,11 +43,11 @@ struct empty {
 	size_t nr;			/* jobs, samples, bursts, rounds */
 	const struct bench_pool *named;
 	const struct bench_peer *peer;
-	void *pool;			/* NULL: closed already */
+	void *pool;			/* NULL: already closed */
 	char *jobs;			/* structs of the peer, which begin with a peer_job */
 	size_t nr_jobs;
-	char *warm;			/* others, for each producer to begin with */
-	uint64_t *ns;			/* of each sample */
+	char *warm;			/* jobs of each producer's warm-up */
+	uint64_t *ns;			/* times of the samples */
 	pthread_barrier_t start, end;
 	uint64_t began[BENCH_THREADS_MAX], ended[BENCH_THREADS_MAX];
 	long switches;
@@ -111,7 +109,7 @@ static struct peer_job *job_at(const struct empty *e, char *jobs, size_t i)
 	return (struct peer_job *)(void *)(jobs + i * e->peer->job_bytes);
 }
 
-/* Makes the producer's jobs of zeroed memory. */
+/* Makes the producer's jobs in zeroed memory. */
 static void make_jobs(const struct empty *e, unsigned producer, char *jobs, size_t nr,
 		      enum peer_kind kind)
 {
@@ -134,7 +132,7 @@ static void check_runs(const struct empty *e, char *jobs, size_t nr, uint64_t wa
 	}
 }
 
-/* Some peers start their threads when there is something to do. */
+/* Warms up: some peers start their threads at the first job. */
 static void warm_up(const struct empty *e, unsigned producer)
 {
 	char *jobs = e->warm + producer * WARM_UP_JOBS * e->peer->job_bytes;
@@ -149,7 +147,7 @@ static void warm_up(const struct empty *e, unsigned producer)
 	check_runs(e, jobs, WARM_UP_JOBS, WARM_UPS);
 }
 
-/* ---- throughput: producers that submit all they have ---------------------- */
+/* ---- throughput: producers submit all their jobs ---------------------- */
 
 static size_t first_of(const struct empty *e, unsigned producer)
 {
@@ -241,7 +239,7 @@ static uint64_t sample(const struct empty *e)
 		await(e, 0, e->jobs, e->nr_jobs);
 		return bench_now() - start;
 	}
-	/* acquire: the job is ours again, even if the peer has no wait */
+	/* acquire: this thread owns the job again, even if the peer has no wait */
 	while (!(started = __atomic_load_n(&first->started, __ATOMIC_ACQUIRE)))
 		bench_relax();
 	await(e, 0, e->jobs, e->nr_jobs);
@@ -289,7 +287,7 @@ static void samples(struct empty *e, double *values)
 
 /* ---- the rows ------------------------------------------------------------ */
 
-/* In a process of its own. */
+/* Measures in a separate process. */
 static void measure(void *arg, unsigned which, double *values)
 {
 	static const size_t joins[] = { [HANDOFF] = 1, [RETURN] = 1, [BURST] = BURST_JOBS,
@@ -314,7 +312,7 @@ static void measure(void *arg, unsigned which, double *values)
 	free(e->jobs);
 }
 
-/* @goal: of the first quantity; 0: what the table says. */
+/* Measures a row.  @goal: of the first quantity; 0: the table's goal. */
 static void run_row(struct empty *e, double goal)
 {
 	const struct bench_options *opt = e->run->opt;
@@ -388,7 +386,7 @@ static void run_burst(struct bench_run *run)
 	const uint64_t rounds = 100000;
 	uint64_t best = UINT64_MAX;
 
-	/* The fastest of many: the others lost time to other programs. */
+	/* Takes the fastest of many: the others lost time to other programs. */
 	for (int i = 0; i < 50; i++) {
 		uint64_t start = bench_now(), ns;
 

@@ -3,8 +3,9 @@
  * The row workers: the memory of a pool, by its number of workers.
  *
  * DESIGN
- *	Resident memory grows by the pool, its threads' stacks and what malloc() keeps for each
- *	thread.  By hand: as many threads that do nothing.  Most of the address space is stacks.  Each measurement has a process of its own, so nothing is used again.
+ *	Resident memory grows by the pool, its threads' stacks and malloc()'s memory for each
+ *	thread.  By hand: as many idle threads.  Most of the address space is stacks.  Each
+ *	measurement has its own process.
  */
 #include "bench.h"
 
@@ -52,7 +53,7 @@ static void make_threads(unsigned nr)
 	bench_must(!pthread_barrier_init(&all_run, NULL, nr + 1), "pthread_barrier_init");
 	for (unsigned i = 0; i < nr; i++)
 		bench_must(!pthread_create(&thread, NULL, wait_at, &lock), "pthread_create");
-	/* The stack of each is in use then. */
+	/* After it, the stack of each thread is in use. */
 	pthread_barrier_wait(&all_run);
 }
 
@@ -79,7 +80,7 @@ static void make_pool(unsigned nr)
 	}
 }
 
-/* The process ends with the pool, or the threads: what is left of them is not measured. */
+/* Makes the pool or the threads, which end with the process: their remains are not measured. */
 static void measure(void *arg, unsigned way, double *values)
 {
 	const unsigned nr = sizes[way % SIZES];
