@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # examples/allocator: its table, its options, its messages; and the command lines that
-# common/options.c, which all examples share, takes and refuses.
+# common/options.c, which all examples share, accepts and refuses.
 #
 # env: ALLOCATOR  the program (examples/allocator/allocator)
 #      RNL_TEST_DEVICE  where it works (host)
@@ -10,7 +10,7 @@
 program=${ALLOCATOR:-examples/allocator/allocator}
 . "$(dirname "$0")/../lib/harness.sh"
 needs_device --requests=1 --repeat=1
-allocates_nothing() {	# allocates_nothing ARG...: in rnl_scratch's runs
+allocates_nothing() {	# allocates_nothing ARG...: rnl_scratch's runs allocate no memory
 	works --repeat=2 "$@"
 	prints "^device calls during rnl_scratch's runs: 0, as it should be\$"
 }

@@ -148,7 +148,7 @@ ends 'hashes lines'
 
 does_not_compute
 
-# ---- standard input, pipes, what has no size ------------------------------------------
+# ---- standard input, pipes, files without a size ------------------------------------------
 reads_odd_files 'hashes files that do not know their size, and reports read errors'
 
 for flags in '' --one-by-one --part=64; do
@@ -205,7 +205,7 @@ sed 's/fifo2$/fifo/' "$dir/sum" >"$dir/want"
 cmp -s "$dir/want" "$dir/out" || complain 'files around a fifo' "$dir/want" "$dir/out"
 ends 'prints the hashes before a pipe while it waits for the pipe'
 
-# ---- lines of them -----------------------------------------------------------------
+# ---- lines of pipes -----------------------------------------------------------------
 stdin=ladder
 by_lines ladder | sed 's/ladder:/-:/' >"$dir/want"
 same_lines

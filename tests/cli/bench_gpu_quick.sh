@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/bench/bench_gpu, the program of make bench-gpu: it works.  No speed is tested.
-# On the double of the CUDA runtime all of it runs; on a GPU a little of each row.
+# tests/bench/bench_gpu, the program of make bench-gpu, works; its speed is not tested. On the
+# double of the CUDA runtime all rows run in full; on a GPU a part of each row.
 [ "${have_CUDA:-yes}" = yes ] || { echo 'configured without CUDA'; exit 77; }
 GPU=tests/bench/bench_gpu DOUBLE=tests/bench/bench_gpu_double program=$DOUBLE
 . "$srcdir/tests/bench/quick.sh"
-# Beside other work all rows take longer than the bench has by default.
+# On a busy machine all rows take longer than the default limit.
 on_double() {
 	LD_LIBRARY_PATH="$PWD/tests/fake_cudart" FAKE_CUDART="${FAKE-misuse=abort,junk}" "$DOUBLE" --seconds=1800 "$@"
 }
 program=on_double
-many() {	# many NR GPUS: the row devices with NR numbers of GPUs, as GPUS has them
+many() {	# many NR GPUS: the row devices with NR numbers of GPUs, which match GPUS
 	table $((2 * $1)) "J per second, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
 	table $((2 * $1)) "J of 4 KB, gathered, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
 	rows $((4 * $1)) '^\| J .* GPUs, .* [0-9.]+ \((graphs )?by hand, one GPU\), [0-9.]+ \((graphs )?by hand\), [0-9]+ % of linear'
@@ -22,7 +22,7 @@ many() {	# many NR GPUS: the row devices with NR numbers of GPUs, as GPUS has th
 	table 1 'the same: last end to next end, as the host sees' us "$v" "$n" "$v"
 	rows 0 ': left out,'
 }
-all() {		# every row for one GPU is there, with the figures that it compares
+all() {		# every row for one GPU is printed, with the figures that it compares
 	table 4 'J per second, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
 	table 2 'J per second, [12], private; a mutex pool' kJ/s "$v" "$n" "$v"
 	table 24 'J of (1 KB|4 KB|16 KB|64 KB|256 KB|5 kernels and 4 sizes), gathered, [12], (per-thread|private)' kJ/s "$v" "$v" "$v"
@@ -120,7 +120,7 @@ says 'bench: latency, part 1 of 4: it ended with status 1'
 rows 1 '^\| join of 16 workers: what it costs its caller '
 ends 'a row that fails is told, and the others are measured'
 
-# In the first row hand-written code checks first, in the second runnel's producers.
+# In the first row hand-written code finds the error first, in the second runnel's producers.
 for row in jobs submit; do
 	gives 1 --quick --wrong=result --threads=2 --rows=$row
 	says 'bench: J number 1 in its memory: word 0 came out as 0x'

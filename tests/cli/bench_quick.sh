@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/bench/bench, the program of make bench: it works; how fast anything is, is not tested.
+# tests/bench/bench, the program of make bench, works; speed is not tested.
 program=tests/bench/bench
 . "$srcdir/tests/bench/quick.sh"
 
@@ -48,7 +48,7 @@ gives 1 --quick --rows=feed /nonexistent/file
 says 'bench: /nonexistent/file: '
 ends 'reads files into pinned memory'
 
-# wrong HOW TEXT PEER...: the peer's job runs as often as TEXT says, which is no figure
+# wrong HOW TEXT PEER...: the peer's job runs as often as TEXT says, which gives no figure
 wrong() {
 	how=$1 text=$2
 	shift 2

@@ -129,7 +129,7 @@ if [ "$fake" ]; then
 		case $what in
 		call) says ': an error of the double: it was asked for' ;;
 		later) says 'buckets: NCCL has failed: a rank is gone: it was asked for (waiting for ' ;;
-		hangs)	# a busy machine may compute for a second, too
+		hangs)	# a busy machine may also compute for a second
 			for limit in 1 10 100; do
 				gives 1 --device=cuda:all $small --timeout=$limit
 				! grep -q 'waiting for the all-reduce of bucket' "$dir/err" || break

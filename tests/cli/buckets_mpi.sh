@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# examples/buckets over MPI, with two to four ranks: its sums; ranks that die, hang, never come.
+# examples/buckets over MPI, with two to four ranks: its sums; ranks that die, hang, or never start.
 #
 # env: BUCKETS    the program (examples/buckets/buckets)
 #      RNL_TEST_DEVICE  where the ranks work (host); a GPU for each rank
-#      MPICC      a compiler, for an all-reduce that is wrong
+#      MPICC a compiler, for a wrong all-reduce
 #
 # devices: host cuda
 program=${BUCKETS:-examples/buckets/buckets}
@@ -18,18 +18,18 @@ if [ "$device" != host ]; then
 	[ "$most" -le 4 ] || most=4
 fi
 late=$((5 * ${RNL_TEST_SCALE:-1}))
-# A busy machine is slow to start ranks, and to let all of them move.
+# A busy machine is slow to start ranks, and to let all of them run.
 start=--start=$((120 * ${RNL_TEST_SCALE:-1})) timeout=--timeout=$((120 * ${RNL_TEST_SCALE:-1}))
 small="--device=$device --bucket=64K --buckets=4 --rounds=2 --repeat=2 $start $timeout"
 n='[0-9]+\.[0-9]+'
-over() {	# over NR ARG...: so many ranks
+over() {	# over NR ARG...: runs NR ranks
 	nr_ranks=$1
 	shift
 	ranks "$nr_ranks" "$program" "$@" >"$dir/out" 2>"$dir/err" </dev/null
 	got=$?
 }
 succeeds() { [ $got = 0 ] || complain "status of $1: $got"; }
-fails_in_time() {	# fails_in_time WHAT: ranks() gives 124 when it is over
+fails_in_time() {	# fails_in_time WHAT: ranks() returns 124 at its time limit
 	[ $got != 0 ] && [ $got != 124 ] || complain "status of $1: $got"
 }
 
@@ -60,23 +60,23 @@ succeeds 'one rank'
 "$program" --mpi $small >"$dir/out" 2>"$dir/err" || complain "status without mpirun: $?"
 ends 'adds up the buckets of 2, 3 and 4 ranks, and checks every sum'
 
-# ---- ranks that do not come, or go -----------------------------------------------
+# ---- ranks that do not start, or die -----------------------------------------------
 work="--device=$device --bucket=1M --repeat=99 --buckets=64 --rounds=20 $start --timeout=$late"
 catches_term() {	# catches_term PID: by the mask in its status; SIGTERM is its bit 14
 	mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status")
 	[ $((0x0${mask} >> 14 & 1)) = 1 ]
 }
-# others SIGNAL: what two ranks say when a third one gets it
+# others SIGNAL: the messages of two ranks when a third one gets the signal
 others() {
 	rm -f "$dir/pid"
-	# mpirun kills a rank so many seconds after SIGTERM: a busy one needs more than one to say so.
-	# shellcheck disable=SC2086,SC2016  # the rank's own $$
+	# mpirun kills a rank this many seconds after SIGTERM; a busy rank needs more than 1 s for
+	# its message. shellcheck disable=SC2086,SC2016 # the rank's own $$
 	OMPI_MCA_odls_base_sigkill_timeout=10 PRTE_MCA_odls_base_sigkill_timeout=10 \
 		ranks 2 "$program" $work : -n 1 sh -c 'echo $$ >"$1"; shift; exec "$@"' - "$dir/pid" "$program" $work \
 		>"$dir/out" 2>"$dir/err" </dev/null &
 	job=$!
 	until grep -q '^buckets: ' "$dir/out" || ! kill -0 $job; do sleep 0.1; done
-	# Rank 0 may come here before the other one has its handler.
+	# Rank 0 may get here before the other rank has its handler.
 	until catches_term "$(cat "$dir/pid")" || ! kill -0 $job; do sleep 0.1; done
 	kill -"$1" "$(cat "$dir/pid")"
 	wait $job
@@ -101,7 +101,7 @@ ranks 1 "$program" $work --start=$late : -n 1 sleep 300 >"$dir/out" 2>"$dir/err"
 got=$?
 fails_in_time 'a rank that never comes'
 says "buckets: nothing has moved for $late s, waiting for MPI to start all ranks: another rank has died, hangs, or never came (--start=SECONDS)"
-# Here it comes to MPI, and not to the others.
+# Here the rank initialises MPI, but does not join the others.
 if command -v "${MPICC:=mpicc}" >/dev/null && [ -z "${sanitizer:-}" ]; then
 	cat >"$dir/late.c" <<'IN'
 #include <mpi.h>
@@ -149,7 +149,7 @@ says "buckets: $dir/nowhere/b.svg: No such file or directory"
 }
 ends 'says what failed'
 
-# An all-reduce that takes the largest value for the sum.
+# An all-reduce that computes the maximum instead of the sum.
 cat >"$dir/wrong.c" <<'IN'
 #include <mpi.h>
 

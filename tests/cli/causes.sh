@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# runnel report names a cause only if its sign is in the trace.  Each trace written here has
-# one sign, and its cause alone is named.
+# runnel report only names a cause if its sign is in the trace. Each trace written here has one
+# sign, and only its cause is named.
 #
 # env: RUNNEL     the program (./runnel)
 program=${RUNNEL:-./runnel}

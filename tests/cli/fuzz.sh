@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# make fuzz, for some seconds: the kept inputs, and others by chance, do no harm.
+# make fuzz, for some seconds: the corpus and random inputs cause no failure.
 #
 # env: FUZZ_CC is configure's clang with libFuzzer; FUZZES are the programs;
 #      RNL_FUZZ_SECONDS, for all of them together

@@ -31,7 +31,7 @@ random 3000 '' >bytes
 random 3000 '040 141 012 001 200 011 377' >mixed
 random 3000 '001 001 001 001 001 001 001 001 040 141 200' >neutral
 i=0
-while [ $i -lt 256 ]; do	# every byte alone, in a word and between spaces
+while [ $i -lt 256 ]; do	# every byte separately, in a word and between spaces
 	b=$(printf '%03o' $i)
 	# shellcheck disable=SC2059
 	printf "a\\$b" >>inside
@@ -145,8 +145,8 @@ fed text fifo text fifo2 text
 flags=
 ends 'reads several pipes in turn'
 
-# Both programs look at all files first, then read the fifo.  So the command changes the
-# second file after the look, and before it is read.
+# Both programs first stat all files, then read the fifo. So the command changes the second file
+# after the stat, and before it is read.
 changed() {	# changed COMMAND FLAG...
 	command=$1
 	shift
@@ -200,8 +200,8 @@ says "gwc: '-' is not allowed in a list that comes from standard input"
 refuses "'text' is too much: the names are in the file of --files0-from" --files0-from=list text
 ends 'reads lists of names'
 
-# A newline has wc quote a name, and what else is in it.  wc 9.1 is wrong where a name has a single
-# quote, and ends with a control character.
+# A newline makes wc quote a name and its other special characters. wc 9.1 is wrong if a name has a
+# single quote and ends with a control character.
 mkdir quoted
 i=1
 while [ $i -lt 256 ]; do
@@ -272,7 +272,7 @@ fi
 has_options lines words bytes files0-from device workers producers chunk word-rule mpi shard stats
 ends 'has options, and tells mistakes in them'
 
-# A copy without gwc_mpi beside it.
+# A copy without gwc_mpi next to it.
 cp "$program" "$dir/$program_name"
 build=$(dirname "$program")/../..
 LD_LIBRARY_PATH=$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$dir/$program_name" --mpi text >"$dir/out" 2>"$dir/err"
@@ -285,7 +285,7 @@ ends 'says what --mpi needs, in a line'
 
 reports_bad_descriptors
 
-# More lines than a pipe holds, and no reader: it has ended by then.
+# More lines than a pipe holds; the reader has ended by then.
 status=$(
 	{
 		trap '' PIPE
@@ -308,14 +308,14 @@ feeder=$!
 pid=$!
 until [ -s "$dir/out" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
 kill -INT $pid 2>/dev/null
-kill -TERM $pid	# a shell has background jobs ignore SIGINT
+kill -TERM $pid	# a shell makes background jobs ignore SIGINT
 wait $pid 2>/dev/null
 [ $? = 143 ] || complain 'status after a signal'
 kill $feeder
 prints 'text$'
 ends 'ends by a signal while it waits for a pipe'
 
-# The line comes after 0.1 s, so a fast machine needs more to count.
+# The line is printed after 0.1 s, so a fast machine needs more to count.
 if has_terminal; then
 	for mb in 64 512 4096; do
 		truncate -s "${mb}M" "$dir/long"
@@ -323,7 +323,7 @@ if has_terminal; then
 		! grep -qE '^counting ' "$dir/out" || break
 	done
 	prints '^counting +[#.]{30} +[0-9]+ % +[0-9.]+ MB/s +[0-9]+ s left'
-	# It is gone before the counts are printed.
+	# The line is erased before the counts are printed.
 	sed 's/.*\x1b\[K//' "$dir/screen" | grep -qE "^ *0 +0 +$((mb * 1048576)) $dir/long" || complain 'the counts'
 	rm -f "$dir/long"
 	ends 'shows percent, rate and time left on a terminal'

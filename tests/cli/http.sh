@@ -13,6 +13,6 @@ program=${HTTP_SERVER:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/doubles/http || 
 command -v python3 >/dev/null || skip_all 'there is no python3'
 # The sync handler's slots are device memory; threads with a stream never end after a failure.
 [ -z "$fake" ] || export FAKE_CUDART="${FAKE_CUDART:+$FAKE_CUDART,}memory=2G,stay"
-# At an exit beside other threads ThreadSanitizer would sleep for a second.
+# At an exit with other threads running ThreadSanitizer would sleep for a second.
 [ "${sanitizer:-}" != thread ] || export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}atexit_sleep_ms=0"
 HTTP_SERVER=$program PYTHONDONTWRITEBYTECODE=1 python3 "$(dirname "$0")/../http/check_http.py" --short

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# runnel lint: objects that use the legacy default stream, and files that are no objects.
+# runnel lint: objects that use the legacy default stream, and files that are not objects.
 #
 # env: TOOL  the program (./runnel)
 program=${TOOL:-./runnel} CC=${CC:-cc}
@@ -74,7 +74,7 @@ prints '^3 of 6 objects'
 silent
 ends 'members of an archive are named'
 
-# With a shared runtime its calls are imports of the programs that link it.
+# A program that links a shared runtime imports its calls.
 : >runtime.c
 for call in $plain $suffixed cudaMalloc; do echo "int $call(void); int $call(void) { return 0; }" >>runtime.c; done
 $CC -fPIC -c -o runtime.o runtime.c && $CC -shared -o libruntime.so runtime.o &&
@@ -134,7 +134,7 @@ lint 2 "none$evil"
 says 'noneesc.x1b.31m\.o: No such file'
 ends 'no name of a file has the terminal obey'
 
-# A machine of a hundredth of the speed is fast enough, and a quadratic run is not.
+# The limit fits a machine of a hundredth of the speed, but not a quadratic run.
 awk 'BEGIN { for (i = 300000; i; i--) printf ".long cuda%d_ptsz\n", i }' >many.s
 if $CC -c -o many.o many.s 2>err; then
 	timeout 60 "$program" lint many.o >out 2>err || complain "status $?"
@@ -196,7 +196,7 @@ for part in 9 30 67 70 100 200 $((bytes / 3)) $((bytes / 2)) $((bytes - 100)) $(
 done
 ends 'truncated objects and archives have a message'
 
-# With any byte in a header there is an answer or a message.
+# Any byte in a header gives an answer or a message.
 for file in legacy.o program all.a; do
 	at=0
 	while [ $at -lt 160 ]; do

@@ -33,7 +33,7 @@ cmp -s "$shards/0000.shard" "$dir/other/0000.shard" && complain 'another seed gi
 [ "$(find "$dir/same" -type f | wc -l)" = 3 ] || complain 'other files are there'
 ends 'makes shards by a seed'
 
-# Readers of a busy machine wait, too.
+# On a busy machine readers wait, too.
 patient=--stall=$((60 * ${RNL_TEST_SCALE:-1}))
 works $patient "$shards"
 prints '^device: +.'
@@ -74,13 +74,13 @@ fi
 ends 'draws a timeline'
 
 if has_terminal; then
-	# Long enough for a line every tenth of a second, on a fast machine too.
+	# Long enough for a line every tenth of a second, even on a fast machine.
 	on_terminal "'$program' --device=$device '$shards' --rounds=1 --epochs=10000"
 	prints '^[a-z ]+ +[#.]{30} +[0-9]+ % +[0-9.]+ MB/s +[0-9]+ s left'
 	ends 'shows progress on a terminal, and nowhere else'
 fi
 
-# ---- an end before the end ----------------------------------------------------
+# ---- an early end ----------------------------------------------------
 for signal in INT TERM; do
 	: >"$dir/out"
 	"$program" --device="$device" "$shards" --rounds=1 --epochs=1000000 >"$dir/out" 2>"$dir/err" &
@@ -105,7 +105,7 @@ done
 refuses '--make has an empty argument' --make=
 ends 'refuses mistakes, by their name'
 
-# spoil NAME COMMAND ...: a copy of the shards in $spoilt, on whose second shard the command works.
+# spoil NAME COMMAND ...: copies the shards to $spoilt, and runs the command on the second shard.
 spoil() {
 	spoilt=$dir/$1
 	cp -r "$shards" "$spoilt"

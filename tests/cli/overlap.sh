@@ -31,7 +31,7 @@ done
 prints "^    in $n ms, kernels $n ms, out $n ms: together [0-9]+ % of the time, the longest"
 ends 'prints stages, ways and reports'
 
-if [ "${sanitizer:-}" != thread ]; then		# that takes over a minute
+if [ "${sanitizer:-}" != thread ]; then		# which takes over a minute
 	works --repeat=1 --order=chunk
 	if [ "$device" = host ]; then work='256 chunks of 512 KB'; else work='96 chunks of 8 MB'; fi
 	prints "^work: +$work, "

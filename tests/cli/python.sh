@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The Python package beside its sources: tests/python, and the programs of python/examples.
+# The Python package in its source tree: tests/python, and the programs of python/examples.
 #
 # devices: host fake cuda
 . "$(dirname "$0")/../lib/harness.sh"
 [ "${have_PYTHON:-no}" = yes ] || skip_all 'there is no Python with cffi, numpy and Python.h'
 case ${sanitizer:-} in
 thread) skip_all 'ThreadSanitizer does not know the lock of the interpreter' ;;
-*address*)	# Python leaks what it has until its end
+*address*)	# Python does not free its memory at exit
 	LD_PRELOAD=$($CC -print-file-name=libasan.so) ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 	export LD_PRELOAD ASAN_OPTIONS ;;
 esac

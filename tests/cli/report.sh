@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# runnel report: a trace as text, as JSON, as a picture; and files that are no traces.
+# runnel report: a trace as text, as JSON, as a picture; and files that are not traces.
 #
 # env: RUNNEL     the program (./runnel)
 #      OVERLAP    the program that writes the trace (examples/overlap/overlap)
@@ -8,7 +8,7 @@ OVERLAP=${OVERLAP:-examples/overlap/overlap} program=${RUNNEL:-./runnel}
 . "$(dirname "$0")/../lib/harness.sh"
 [ -x "$OVERLAP" ] || { echo "there is no $OVERLAP"; exit 1; }
 t=$dir/t.json
-# On a busy machine a worker may come too late for a few chunks, so these are more each time.
+# On a busy machine a worker may be too late for a few chunks, so each try has more chunks.
 for chunks in 40 400 4000; do
 	if ! "$OVERLAP" --device=host --chunks=$chunks --chunk=64K --workers=3 --repeat=1 --trace="$t" >"$dir/out" 2>&1; then
 		echo "not ok - there is a trace"
@@ -72,7 +72,8 @@ else
 fi
 ends 'tells it as JSON, with the figures of the trace'
 
-# Without the device times of most jobs each figure is two, and the true one lies between.
+# Without the device times of most jobs each figure has two bounds, and the true value is between
+# them.
 if command -v python3 >/dev/null; then
 	python3 - "$dir/out" "$t" "$dir/some.json" "$program" >"$dir/says" 2>&1 <<'PY' || { complain 'bounds'; cat "$dir/says"; }
 import json, random, subprocess, sys
@@ -143,7 +144,7 @@ ends 'draws a page and a picture that need nothing else'
 "$OVERLAP" --device=host:2 --chunks=40 --chunk=64K --workers=4 --repeat=1 --trace="$dir/two.json" >/dev/null
 reports 0 "$dir/two.json"
 silent
-# A worker that ran no job has no track: a busy machine may leave two of the four out.
+# A worker that ran no job has no track: on a busy machine two of the four may be missing.
 prints ' on 2 times host, [2-4] workers, '
 prints '^On the devices, of '
 prints '^  host:0 +[0-9]+ .* %$'
@@ -151,7 +152,7 @@ prints '^  host:1 +[0-9]+ .* %$'
 prints '^  rnl-worker-[13] on host:1 '
 reports 0 --json "$dir/two.json"
 prints '"devices": 2'
-# A trace of before has no name of a device behind its tracks, and its header no number of them.
+# An old trace has no device names in its tracks, and no number of devices in its header.
 sed 's/ device host:[01]"/ device"/; s/,"devices":2//' "$dir/two.json" >"$dir/x"
 reports 0 "$dir/x"
 prints ' on host, [2-4] workers, '
@@ -161,7 +162,7 @@ sed 's/ device host:1"/"/' "$dir/two.json" >"$dir/x"
 reports 0 "$dir/x"
 ends 'tells of each device'
 
-# ---- files that are no traces ------------------------------------------------------
+# ---- files that are not traces ------------------------------------------------------
 refuses "$dir/none: No such file or directory" "$dir/none"
 refuses "$dir: is a directory" "$dir"
 : >"$dir/empty"
@@ -213,8 +214,8 @@ head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":2}}'
 wrongly 'a newer runnel report reads' "{$job}"
 ends 'tells mistakes in a file'
 
-# ---- text of strangers -------------------------------------------------------------
-# Every text of a trace that is shown, with what a terminal obeys, and longer than there is space.
+# ---- untrusted text ------------------------------------------------------------- Every text of a
+# trace that is shown, with control characters, and longer than the space for it.
 if command -v python3 >/dev/null; then
 	python3 - "$dir/x" "$dir/$(printf 'name\033[31m\377')" <<'PY'
 import json, shutil, sys
@@ -259,7 +260,7 @@ PY
 	ends 'cuts no character, and prints none that a terminal obeys'
 fi
 
-# The trace of a killed program can be read, and the report tells that it is not whole.
+# The trace of a killed program can be read, and the report notes that it is not complete.
 python3 -c 'import sys
 lines = open(sys.argv[1]).read().split(",\n")
 print(",\n".join(lines[:len(lines) // 2]) + "\n]")' "$t" >"$dir/half" 2>"$dir/err" &&

@@ -13,7 +13,7 @@ small='--repeat=1 --passes=1 --slice=16K'
 needs_device $small --bytes=4
 n='[0-9]+\.[0-9]+'
 row=" +$n +$n +$n %\$" none=' +- +- +-$'
-kernels() {	# kernels ROW: of those with bulk copies; a GPU may have none
+kernels() {	# kernels ROW: kernels with bulk copies; a GPU may have none
 	for kernel in specialised 'in clusters'; do
 		for streams in one "workers'"; do prints "^$kernel +$streams$1"; done
 	done

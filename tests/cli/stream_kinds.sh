@@ -21,7 +21,7 @@ lasts() {	# lasts WAY KERNELS MS: no less than KERNELS kernels one after the oth
 }
 
 # ---- the work ----------------------------------------------------------------
-# On a busy machine a thread may come late, so kernels are longer each time.
+# On a busy machine a thread may be late, so each try has longer kernels.
 case $device in host) at_once=2 ways='plain|runnel' ;; *) at_once=5 ways='per-thread|explicit|non-blocking' ;; esac
 for long in 40 250 1000 1000; do
 	works --threads=3 --kernels=2 --ms=$long --repeat=1
@@ -43,7 +43,7 @@ else
 	for way in 'per-thread default streams' 'explicit blocking streams' 'explicit non-blocking streams'; do
 		row "$way" 3
 	done
-	# A round of kernels, the legacy call alone, and a round behind it; non-blocking: two rounds.
+	# A round of kernels, then only the legacy call, then a round; non-blocking: two rounds.
 	row 'per-thread, one legacy call' 3
 	lasts 'per-thread, one legacy call' 3 $long
 	row 'non-blocking, one legacy call' '[34]'

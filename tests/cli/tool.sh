@@ -11,11 +11,11 @@ program=${TOOL:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/doubles/tool || echo ./
 unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING RUNNEL_GUARD
 if [ "$device" != host ] && ! "$program" bench --device="$device" --run-ms=1 --workers=1 >"$dir/out" 2>"$dir/err" &&
 	grep -qE 'no GPU answers|without kernels for CUDA' "$dir/err"; then
-	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is always there
+	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is always available
 	echo "SKIP: runnel has no device $device here"
 	exit 77
 fi
-# The commands look for GPUs, which take long to start, and what follows is about the host device.
+# Hides GPUs, which take long to start: the following tests are for the host device.
 [ "$device" != host ] || export CUDA_VISIBLE_DEVICES=''
 python=$(command -v python3) || echo 'SKIP: no python3 to read JSON, and to interrupt'
 
@@ -60,8 +60,8 @@ if [ "$device" != host ]; then
 fi
 ends 'info tells of devices'
 
-# Two answers depend on the machine with the double, because its CPUs copy and compute; four, if the
-# CPUs have other work as well.
+# On the double two answers depend on the machine, because its CPUs copy and compute; four do if the
+# CPUs also have other work.
 all="streams kernels pinned"
 busy=$(awk -v cpus="$(nproc)" '$1 > cpus / 4 { print "yes" }' /proc/loadavg)
 [ "$fake" ] && [ "$busy" ] || all="$all copies-in copies-out"
@@ -122,7 +122,7 @@ if [ "$fake" ]; then
 fi
 
 if [ "$device" != host ]; then
-	# The double is told how many queues the variable means.
+	# Sets the double's queues to the number that the variable means.
 	export CUDA_DEVICE_MAX_CONNECTIONS=1
 	fake_before=${FAKE_CUDART:-}
 	[ -z "$fake" ] || export FAKE_CUDART="queues=1${FAKE_CUDART:+,$FAKE_CUDART}"
@@ -132,7 +132,7 @@ if [ "$device" != host ]; then
 	gives 1 check --device="$device" --json
 	json "d['answer'] == 'no'"
 	answers no connections
-	# A GPU may overlap some of it even so.
+	# A GPU may overlap some work nevertheless.
 	[ -z "$fake" ] || answers no kernels connections copies-in copies-out
 	json "all('CUDA_DEVICE_MAX_CONNECTIONS is 1' in c['cause'] for c in d['checks'] if c['answer'] == 'no')"
 	answers yes streams pinned
@@ -153,7 +153,7 @@ fi
 
 if [ "$fake" ]; then
 	plan=${FAKE_CUDART:-}
-	without() {	# without WHY FAILURE: there is no GPU, for that reason
+	without() {	# without WHY FAILURE: no GPU is available, for that reason
 		export FAKE_CUDART="$2${plan:+,$plan}"
 		gives 0 info
 		prints "^no GPU +$1"
@@ -287,7 +287,7 @@ for command in $commands; do
 	silent "$command --help"
 	prints "^Usage: runnel $command "
 	prints '^ +--help +print this and exit'
-	prints_not '^(device|workers|runs):|^yes '	# what it does comes not behind it
+	prints_not '^(device|workers|runs):|^yes '	# does not run the command after the help
 	grep -q "^.Cm $command\$" "$dir/man" || complain "the manual's synopsis has no $command"
 	grep -q "^.It Cm $command\$" "$dir/man" || complain "the manual does not explain $command"
 	for option in $(sed -n 's/^ *\(--[a-z-]*\).*/\1/p' "$dir/out"); do
@@ -297,7 +297,7 @@ done
 ends 'each command helps, and the manual has its options'
 
 if command -v bash >/dev/null; then
-	completes() {	# completes LINE WORD...: to just the words
+	completes() {	# completes LINE WORD...: completes to exactly these words
 		PATH="$dir/bin:$PATH" bash -c '. "$1"
 			COMP_LINE=$2 COMP_POINT=${#2}
 			read -ra COMP_WORDS <<<"${2//=/ = }"

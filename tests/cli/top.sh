@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# runnel top: what it shows of programs that run, have ended, or are none of runnel's.
+# runnel top: its output for programs that run, have ended, or do not use runnel.
 #
 # env: RUNNEL  the program (./runnel)
-#      GWC     the program that it looks at (examples/gwc/gwc)
+#      GWC the observed program (examples/gwc/gwc)
 program=${RUNNEL:-./runnel} GWC=${GWC:-examples/gwc/gwc}
 . "$(dirname "$0")/../lib/harness.sh"
 top=$dir/top
@@ -14,10 +14,10 @@ begin() {	# begin: $pid
 	mkfifo "$dir/fifo"
 	RUNNEL_TOP=$top "$GWC" --device=host "$srcdir/README.md" "$dir/fifo" >"$dir/counts" 2>"$dir/gwc.err" &
 	pid=$!
-	exec 9>"$dir/fifo"	# opens when gwc does
+	exec 9>"$dir/fifo"	# succeeds when gwc opens it
 }
 begin
-# A busy machine may have a worker stuck, or a program that does not answer in time.
+# On a busy machine a worker may be stuck, or a program may not answer in time.
 for _ in $(seq 100); do
 	"$program" top --once "$top" 2>/dev/null | grep -qE '^rnl-worker: ok, [0-9]+ workers, 0 jobs' && break
 	sleep 0.1
@@ -75,14 +75,14 @@ exec 9>&-
 wait $pid || complain 'the third fails'
 ends 'a killed program leaves a socket, which the next one takes'
 
-# ---- what is no such socket ----------------------------------------------------
+# ---- other sockets and files ----------------------------------------------------
 fails 2 'nothing listens there' top "$dir/none"
 : >"$dir/file"
 fails 2 "$dir/file: is no socket" top --once "$dir/file"
 fails 2 "$dir: is no socket" top "$dir"
 fails 2 'is too long for a socket' top "/tmp/$(printf '%0120d' 0)"
 if command -v python3 >/dev/null; then
-	stranger() {	# stranger TEXT: a socket that gives this to each that connects
+	stranger() {	# stranger TEXT: a socket that sends TEXT to each client
 		rm -f "$dir/listens"
 		python3 -c 'import socket, sys, os
 s = socket.socket(socket.AF_UNIX)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/torture/torture, the program of make torture: a short run finds no error, and a run with
-# an error tells it.
+# tests/torture/torture, the program of make torture: a short run finds no error, and a run with an
+# error reports it.
 #
 # env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE the program
 #	(tests/torture/torture, on the double tests/doubles/torture); RNL_TORTURE_SECONDS of the run without an error (6)
@@ -25,7 +25,7 @@ sed -n 's/^torture: .* rounds, /# &/p' "$dir/out"
 ends 'a short run finds no error'
 
 # ---- an error --------------------------------------------------------------------
-for seconds in 2 20 200; do	# the time may be over when a GPU has started
+for seconds in 2 20 200; do	# the time may be over before a GPU has started
 	"$program" --device="$device" --seconds=$seconds --seed=7 --round=3 --makers=jobs --wrong \
 		>"$dir/out" 2>"$dir/err" </dev/null
 	got=$?
@@ -38,7 +38,7 @@ says 'torture: seed 7, round '
 ends 'an error is counted and told, and the status is 1'
 
 # ---- its end ---------------------------------------------------------------------
-rm -f "$dir/out"	# the program writes its first line when it can be interrupted
+rm -f "$dir/out"	# the program can be interrupted once it has written its first line
 "$program" --device="$device" --seconds=3600 >"$dir/out" 2>"$dir/err" </dev/null &
 pid=$!
 until grep -qs '^torture: seed' "$dir/out"; do kill -0 "$pid" || break; sleep 0.1; done

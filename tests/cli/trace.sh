@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Traces of examples/overlap, held against the trace-event format by tests/lib/trace_format.py.
+# Traces of examples/overlap, checked against the trace-event format by tests/lib/trace_format.py.
 #
 # env: OVERLAP    the program (examples/overlap/overlap)
 #      RNL_TEST_DEVICE  where it works (host)
@@ -11,7 +11,7 @@ program=${OVERLAP:-examples/overlap/overlap}
 command -v python3 >/dev/null || skip_all 'there is no python3'
 needs_device --chunks=1 --chunk=4 --repeat=1
 
-traced() {	# traced NAME ARG...: the file that overlap writes is a whole trace
+traced() {	# traced NAME ARG...: overlap writes a complete trace file
 	name=$1
 	shift
 	works --repeat=1 --trace="$dir/t.json" "$@"

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-Everything that holds of this tree: `make check-all`.
+Runs all checks of this tree: `make check-all`.
 
 usage: check_all.py [MINUTES [BUILD[:TESTS] ...]]
 
-Runs each set that has not passed on the present sources, in each build that it is for, and enters
-what passed in tests/passed.tab.  So it may be stopped at any time, and goes on where it was; after
-MINUTES it starts nothing more, and ends when what runs has ended.  The builds are in build-all.
-TESTS is a pattern, as in plain:make/mutants-*.
-The last line is the sum of all that this call ran; the status is 0 if each set has passed.
+Runs each set that has not passed on the present sources, in each of its builds, and enters passed
+sets in tests/passed.tab. So it may be stopped at any time, and continues there the next time. After
+MINUTES it starts no more sets, and ends when the running sets have ended. The builds are in
+build-all. TESTS is a pattern, like in plain:make/mutants-*.
+The last line is the sum over the sets of this call; the status is 0 if each set has passed.
 """
 import os
 import re
@@ -24,7 +24,7 @@ from sets import BUILDS, TARGETS, TOP
 
 WORK = os.path.join(TOP, 'build-all')
 TIMEOUT = 540           # seconds of one set
-# Besides what `make deps check-all` installs.
+# Packages in addition to those of `make deps check-all`.
 PACKAGES = '''autoconf clang libclang-rt-dev g++ gcovr debhelper fakeroot lintian libc6-dev-i386 lib32gcc-12-dev
     gcc-aarch64-linux-gnu qemu-user-static'''
 
@@ -34,7 +34,7 @@ def heading(text):
 
 
 def configured(build):
-    """The directory of a build; None if its compiler cannot be had here."""
+    """Returns the directory of a build; None if its compiler is not available."""
     how, where, cross = BUILDS[build], os.path.join(WORK, build), []
     if not shutil.which(how.compiler):
         print(f'SKIP: {build}: there is no {how.compiler}', flush=True)
@@ -57,13 +57,13 @@ def configured(build):
 
 
 def without_randomised_addresses():
-    """Older ThreadSanitizers fail where the kernel randomises more address bits than they know."""
+    """Older ThreadSanitizers fail if the kernel randomises more address bits than they support."""
     fixed = ['setarch', '-R']
     return fixed if subprocess.run([*fixed, 'true'], stderr=subprocess.DEVNULL, check=False).returncode == 0 else []
 
 
 def run_tests(build, where, names, stop_at):
-    """Runs test files by tests/lib/run; what came of each is in the file whose name it returns."""
+    """Runs test files by tests/lib/run. Returns the name of the file with their results."""
     results = os.path.join(where, 'results')
     if os.path.exists(results):
         os.remove(results)
@@ -82,7 +82,7 @@ def run_tests(build, where, names, stop_at):
 
 
 def run_target(where, name, results):
-    """Runs a target of make, which ends with counts, or says by its status whether it has passed."""
+    """Runs a target of make, which has passed if its status is 0."""
     began = time.time()
     done = subprocess.run(['make', '-C', where, '--no-print-directory', *TARGETS[name]], check=False, timeout=3600)
     with open(results, 'a', encoding='utf-8') as file:
@@ -90,7 +90,7 @@ def run_target(where, name, results):
 
 
 def simulate(where, names, stop_at):
-    """Runs test files by `make sim`, one after the other, since each takes all CPUs; as run_tests()."""
+    """Like run_tests(), by `make sim`, one after the other, because each takes all CPUs."""
     results, make = os.path.join(where, 'results'), ['make', '-C', where, '--no-print-directory']
     with open(results, 'w', encoding='utf-8') as file:
         subprocess.run([*make, '-s', '-j2', 'T=' + ' '.join(names), 'tests'], check=True)
@@ -99,7 +99,7 @@ def simulate(where, names, stop_at):
                 break
             began = time.time()
             done = subprocess.run([*make, 'sim', 'T=' + name], check=False, stdout=subprocess.PIPE, text=True)
-            # A program that is not there runs no time, which is no pass.
+            # A missing program has no runs, which is not a pass.
             sums = re.findall(r'^(\d+) passed, (\d+) failed$', done.stdout, re.M)
             passed, failed = map(int, sums[-1]) if sums else (0, 0)
             failed += not passed + failed or (done.returncode and not failed)
@@ -109,12 +109,12 @@ def simulate(where, names, stop_at):
 
 
 def counts(results):
-    """[passed, failed, skipped] of a file of results."""
+    """Returns [passed, failed, skipped] of a file of results."""
     return [sum(column) for column in zip(*(row[2:] for row in sets.results_of(results)[1]))] or [0, 0, 0]
 
 
 def todo(wanted):
-    """What BUILD[:TESTS] has left to run."""
+    """Returns the sets of BUILD[:TESTS] that are left to run."""
     build, _, tests = wanted.partition(':')
     return [t for t in sets.todo(build) if sets.matches(t, [tests or '*'])]
 

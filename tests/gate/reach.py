@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-What each test has reached, in a build for coverage.
+Computes the sources that each test has reached, in a build for coverage.
 
 usage: reach.py REACHED BUILD [--write]
 
-REACHED has a folder for each test and device, in which it left its counts (GCOV_PREFIX).  Their sum
-is put into BUILD, for gcovr.  --write also adds what was reached to tests/gate/reach.tab: a row for
-each source; "by" are the tests that reach it, or "but" those that do not, where these are fewer.
-A row never loses a test: remove the table to make it anew.
+REACHED has a folder for each test and device, with its counts (GCOV_PREFIX). Their sum is put into
+BUILD, for gcovr. --write also adds the results to tests/gate/reach.tab: a row for each source; "by"
+lists the tests that reach it, or "but" the tests that do not, if these are fewer. A row never loses
+a test: remove the table to rebuild it.
 """
 import os
 import shutil
@@ -22,7 +22,7 @@ FUNCTION, ARCS = 0x01000000, 0x01a10000     # tags of gcc's .gcda
 
 
 def has_run(path):
-    """Whether a count in a .gcda file is not 0."""
+    """Returns True if a count in a .gcda file is not 0."""
     with open(path, 'rb') as file:
         data = file.read()
     at = 16      # after magic, version, stamp and checksum
@@ -31,7 +31,7 @@ def has_run(path):
         at += 8
         if tag == ARCS and length > 0 and any(data[at:at + length]):
             return True
-        # A negative length is of counts that are all 0, and not written.
+        # A negative length means that all counts are 0 and not stored.
         at += max(length, 0)
     return False
 

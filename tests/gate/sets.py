@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-Which tests have passed on the present sources, and which have to run.
+Finds the tests that have passed on the present sources, and the tests that have to run.
 
 usage:
     sets.py chosen BUILD SECONDS    the tests that the gate runs in that build, on one line
     sets.py todo BUILD              the tests that have not passed in that build
-    sets.py check                   whether the tables name what is there
+    sets.py check checks that the tables only name existing files and tests
 
-A set is a test file, on all its devices.  tests/passed.tab has a row for each: the SHA-256 of its
-inputs, and the builds in which it passed with them, with the seconds that it took.  Only
-`make check-all` writes it.  The inputs are the files that tests/gate/inputs.tab names for it, and
-each file that no row names: headers, the Makefile, what is new.  tests/gate/reach.tab has the
-sources that a test reaches, as `make coverage` saw them.
+A set is a test file, on all its devices. tests/passed.tab has a row for each set: the SHA-256 of
+its inputs, and the builds in which it passed with them, with its seconds. Only `make check-all`
+writes it. The inputs are the files that tests/gate/inputs.tab names for the set, and each file that
+no row names: headers, the Makefile, new files. tests/gate/reach.tab has the sources that a test
+reaches, measured by `make coverage`.
 """
 import fnmatch
 import hashlib
@@ -26,7 +26,7 @@ from functools import lru_cache
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 PASSED, REACH, INPUTS = 'tests/passed.tab', 'tests/gate/reach.tab', 'tests/gate/inputs.tab'
 MUTANTS = 'tests/tree/mutants.tab'
-# What coverage runs, and so what reach.tab knows.
+# The tests that coverage runs, and reach.tab has.
 COUNTED = ('unit/*', 'api/*', 'stress/*')
 UNKNOWN_SECONDS = 20        # of a test that never passed
 
@@ -42,7 +42,7 @@ class Build:
         return matches(name, self.tests) and not matches(name, self.but)
 
     def sha(self):
-        """Of what all its sets share, besides their inputs."""
+        """Returns the hash of what its sets share besides their inputs."""
         version = 'none'
         if shutil.which(self.compiler):
             version = subprocess.run([self.compiler, '--version'], stdout=subprocess.PIPE, text=True,
@@ -55,9 +55,9 @@ class Build:
 CORE_OF_ARM = '''unit/eventcount unit/device unit/hist unit/inflight unit/latch unit/nontemporal unit/park unit/pinned
     unit/queue unit/rounds unit/tally api/after api/barrier api/batch api/cancel api/chain api/close api/copy api/cq
     api/deadline api/hold api/job api/keyed api/map api/order api/pool api/resize api/submit'''
-NO_DOUBLE = ['unit/fake*']      # without CUDA's headers there is no double of its runtime
+NO_DOUBLE = ['unit/fake*']      # the double of CUDA's runtime needs CUDA's headers
 BUILDS = {
-    # First: it says what the other builds' sets reach.
+    # First: it finds the sources that the other builds' sets reach.
     'coverage': Build(['CC=gcc', '--enable-werror'],
                       'unit/* api/* stress/* cli/causes cli/lint cli/report cli/tool cli/top cli/torture cli/trace '
                       'package/cuda-units package/nvtx make/coverage', but=['unit/orders'], env={'RNL_TEST_SCALE': '3'}),
@@ -70,7 +70,7 @@ BUILDS = {
                    'unit/* api/*', but=NO_DOUBLE, env={'RNL_TEST_SCALE': '3'}, compiler='clang'),
     'asan': Build(['--enable-werror', '--with-cuda=auto', '--enable-sanitizer=address,undefined'], '*',
                   but=['tree/*', 'make/*']),
-    # What computes for long in one thread, or has no thread of ours, is asan's only.
+    # Tests that compute for long in one thread, or have no threads of ours, only run in asan.
     'tsan': Build(['CC=clang', '--enable-werror', '--with-cuda=auto', '--enable-sanitizer=thread'], '*',
                   but=['tree/*', 'make/*', 'cli/bench_*', 'cli/causes', 'cli/lint', 'cli/report', 'package/headers',
                        'package/install', 'package/manual'],
@@ -78,13 +78,13 @@ BUILDS = {
                        'host:cli/loader host:cli/pipeline host:cli/tool'}, compiler='clang'),
     'aarch64': Build(['--host=aarch64-linux-gnu', '--enable-werror', '--with-cuda=no', '--without-mpi'], CORE_OF_ARM,
                      env={'NOT': 'cuda:%', 'RNL_TEST_SCALE': '10'}, compiler='aarch64-linux-gnu-gcc'),
-    # Its tests run by `make sim`.
+    # `make sim` runs its tests.
     'sim': Build(['--enable-werror', '--with-cuda=auto', '--enable-simulation'], 'unit/* api/* stress/*',
                  but=['unit/countdown', 'unit/cpus', 'unit/orders', 'unit/symbol', 'unit/weak'], inputs='tests/sim/*'),
 }
 COVERAGE_FLAGS = ['CFLAGS=-O0 -g --coverage -fprofile-update=atomic', 'CPPFLAGS=-D_exit=exit', 'LDFLAGS=--coverage',
                   'file_maps=']
-# Sets of check-all that are targets of make in the plain build: what `make` is given.
+# Sets of check-all that are targets of make in the plain build: the arguments of `make`.
 MUTANT_PARTS, FUZZES = 24, 'calls form image lint options report request top trace'.split()
 TARGETS = {'make/coverage': ['coverage-report', 'coverage_dir=.', 'REACHED=../reached', 'REACH=--write'],
            'make/http': ['check-http'],
@@ -104,7 +104,7 @@ def digest(data):
 
 
 def rows(path):
-    """The rows of a table, as lists of its columns; no file is no rows."""
+    """Yields the rows of a table as lists of columns; a missing file has no rows."""
     path = os.path.join(TOP, path)
     if not os.path.exists(path):
         return
@@ -116,13 +116,13 @@ def rows(path):
 
 @lru_cache(None)
 def files():
-    """Each file of the sources, with the SHA-256 of its contents; in a copy without .git, too."""
+    """Returns {source file: SHA-256 of its contents}, also in a copy without .git."""
     names = subprocess.run(['sh', os.path.join(TOP, 'dist.sh'), '--list'], stdout=subprocess.PIPE, text=True,
                            check=True).stdout.split('\n')
     found = {}
     for name in names:
         path = os.path.join(TOP, name)
-        # What check-all writes is no input.
+        # Files that check-all writes are not inputs.
         if name not in ('', PASSED, REACH) and os.path.isfile(path):
             with open(path, 'rb') as file:
                 found[name] = digest(file.read())
@@ -130,7 +130,7 @@ def files():
 
 
 def state():
-    """Of all sources, as they are now."""
+    """Returns the hash of all sources as they are now."""
     for cached in (files, tests, reached, inputs, sha_of):
         cached.cache_clear()
     return digest(repr(sorted(files().items())).encode())
@@ -138,7 +138,7 @@ def state():
 
 @lru_cache(None)
 def tests():
-    """The names of all sets."""
+    """Returns the names of all sets."""
     names = []
     for name in files():
         kind = re.fullmatch(r'tests/((?:unit|api|stress)/\w[\w-]*)\.c|tests/((?:cli|package|tree)/\w[\w-]*)\.sh', name)
@@ -149,7 +149,7 @@ def tests():
 
 @lru_cache(None)
 def reached():
-    """{test: sources that it reaches}, and the sources that some test reaches."""
+    """Returns {test: sources that it reaches}, and the sources that some test reaches."""
     counted = [t for t in tests() if matches(t, COUNTED) and BUILDS['coverage'].runs(t)]
     by_test, known = {t: set() for t in counted}, set()
     for source, how, *names in rows(REACH):
@@ -162,19 +162,19 @@ def reached():
 
 
 def mutants_of(test):
-    """The rows of a part of mutants.tab, as make check-mutants takes them; none of another test."""
+    """Returns the rows of a part of mutants.tab, like make check-mutants; [] for other tests."""
     part = re.fullmatch(r'make/mutants-(\d+)', test)
     return list(rows(MUTANTS))[int(part[1]) - 1::MUTANT_PARTS] if part else []
 
 
 def catchers_of(mutants, build):
-    """The tests that find these rows of mutants.tab in a build."""
+    """Returns the tests that catch these rows of mutants.tab in a build."""
     return {c.split(':', 1)[1] for *_, how in mutants for c in how.split() if c.startswith(build + ':')}
 
 
 @lru_cache(None)
 def inputs():
-    """{test: its files}, without those that all have, and the files that all have."""
+    """Returns {test: its files} without the files of all tests, and the files of all tests."""
     own, named = {t: set() for t in tests()}, set()
     by_test, known = reached()
     for patterns, globs in rows(INPUTS):
@@ -187,7 +187,7 @@ def inputs():
                     continue
                 glob = glob.replace('{}', os.path.basename(test))
                 own[test].update(f for f in files() if fnmatch.fnmatchcase(f, glob))
-        # A row for all files makes none of them known.
+        # A row for all files does not name any of them.
         if globs.split() != ['*']:
             named.update(f for g in globs.split() for f in files() if fnmatch.fnmatchcase(f, g.replace('{}', '*')))
     for test in own:
@@ -205,7 +205,7 @@ def sha_of(test):
 
 
 def passed_rows():
-    """({build: SHA-256}, {test: (SHA-256, {build: seconds})})"""
+    """Returns ({build: SHA-256}, {test: (SHA-256, {build: seconds})})."""
     builds, sets = {}, {}
     for name, sha, *where in rows(PASSED):
         if name.startswith('build '):
@@ -229,7 +229,7 @@ def write_passed(builds, sets):
 
 
 def todo(build):
-    """The tests that have not passed in a build with their present inputs."""
+    """Returns the tests that have not passed in a build with their present inputs."""
     builds, sets = passed_rows()
     same = builds.get(build) == BUILDS[build].sha()
 
@@ -241,14 +241,15 @@ def todo(build):
 
 
 def results_of(path):
-    """(what began, [(what ended, seconds, passed, failed, skipped)]) of a file that tests/lib/run wrote"""
+    """Returns (begun tests, [(ended test, seconds, passed, failed, skipped)]) of a file of
+    tests/lib/run."""
     with open(path, encoding='utf-8') as lines:
         lines = [line.split() for line in lines]
     return {line[0] for line in lines}, [(line[0], *map(int, line[1:])) for line in lines if line[1:]]
 
 
 def enter(build, results):
-    """Enters the sets of a build that passed on each device; returns how many did not."""
+    """Enters the sets of a build that passed on each device; returns the number of the others."""
     def test_of(name):
         return name if name in tests() else name.rpartition('.')[0]
 
@@ -278,10 +279,10 @@ def enter(build, results):
 
 # ---- the gate --------------------------------------------------------------------
 
-# What a build of the gate runs, whatever has changed: what finds the rows of mutants.tab, and these.
+# Tests that a build of the gate always runs, in addition to the catchers of mutants.tab's rows.
 ALWAYS = {'plain': ['tree/[!m]*', 'tree/memory-order', 'tree/mutants-places', 'package/headers', 'package/symbols'],
           'asan': [], 'tsan': [], 'coverage': [], 'aarch64': [], 'sim': ['api/bounds']}
-# What it runs if it has not passed.
+# Tests that it runs if they have not passed.
 IF_CHANGED = {'plain': ['*'], 'asan': ['unit/*', 'api/*'], 'tsan': ['unit/*', 'api/*', 'stress/*'],
               'coverage': ['*'], 'aarch64': ['*'], 'sim': ['api/*', 'stress/*']}
 # ThreadSanitizer is for what changed in these rooms.
@@ -289,14 +290,15 @@ ROOMS_OF_THREADS = re.compile(r'src/(pool|job|worker|sys|batch)/')
 
 
 def seconds_in(build):
-    """{test: its seconds}"""
+    """Returns {test: its seconds}."""
     sets = passed_rows()[1]
     return {t: sets.get(t, ('', {}))[1].get(build, UNKNOWN_SECONDS) for t in tests()}
 
 
 def chosen(build, budget):
-    """(what the gate runs in a build, what has changed and is left to check-all).  The core, then what has
-    not passed with its present inputs, the quickest first, for that many seconds."""
+    """Returns (tests that the gate runs in a build, changed tests that are left to check-all). It
+    runs the core, then the tests that have not passed with their present inputs, the quickest
+    first, for that many seconds."""
     core = {t for t in tests() if t in catchers_of(rows(MUTANTS), build) or matches(t, ALWAYS[build])}
     changed = [t for t in todo(build) if matches(t, IF_CHANGED[build]) and t not in core and t not in TARGETS]
     if build == 'tsan':
@@ -312,7 +314,8 @@ def chosen(build, budget):
 
 
 def check():
-    """Whether each row names what is there, and each test has its inputs; returns the complaints."""
+    """Checks that each row names existing files and tests, and that each test has inputs; returns
+    the errors."""
     wrong = []
     for patterns, globs in rows(INPUTS):
         for pattern in patterns.split():

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What configure refuses, it refuses in a sentence that says what to do.
+# If configure refuses, its message is a sentence that says what to do.
 . "$(dirname "$0")/../lib/harness.sh"
 [ -z "$sanitizer" ] || skip_all 'a build without a sanitizer looks at it'
 case $srcdir in /*) ;; *) srcdir=$PWD/$srcdir ;; esac
-# The compiler alone: what else it is given here may not go with another machine.
+# Only the compiler: its other settings here may not fit another machine.
 compiler=$(command -v "${CC%% *}") && unset CFLAGS CPPFLAGS LDFLAGS PKG_CONFIG || exit
 mkdir "$dir/build" && cd "$dir/build" || exit
-# refused NAME TEXT VARIABLE=VALUE ...: configure with these
+# refused NAME TEXT VARIABLE=VALUE ...: configure refuses these with TEXT
 refused() {
 	name=$1 text=$2
 	shift 2
@@ -17,7 +17,7 @@ refused() {
 	ends "$name"
 }
 
-# All that is installed but pkg-config.
+# All installed programs except pkg-config.
 mkdir "$dir/bin" && find /usr/bin/ /bin/ -maxdepth 1 ! -type d ! -name '*pkg-config' ! -name 'pkgconf*' -exec ln -sf -t "$dir/bin" {} + || exit
 refused 'without pkg-config' 'pkg-config is missing, which says where liburcu is.' PATH="$dir/bin" CC="$compiler"
 says '`make deps` installs it'

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What runnel.hpp promises; cpp.sh compiles and runs it.  cpp WHAT: an end on a worker, of WHAT. */
+/* Tests of runnel.hpp; cpp.sh compiles and runs them.  cpp WHAT: destroys WHAT on a worker. */
 #include <poll.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ static void expect(bool right, const char *what)
 	std::exit(EXIT_FAILURE);
 }
 
-/* The errno that @fn throws; 0: nothing is thrown. */
+/* Returns the errno that @fn throws, or 0 if it does not throw. */
 template <class F> static int thrown(F fn)
 {
 	try {
@@ -36,7 +36,7 @@ template <class F> static int thrown(F fn)
 	return 0;
 }
 
-/* The text of the E that @fn throws. */
+/* Returns the text of the E that @fn throws. */
 template <class E, class F> static std::string text_of(F fn)
 {
 	try {
@@ -161,7 +161,7 @@ static void exceptions(rnl_pool *pool)
 	       "system_errors without an errno");
 }
 
-/* A text names the call, and says once what was wrong. */
+/* A text names the call, and has the error once. */
 static void texts()
 {
 	rnl::pool pool(attributes(1, 0));
@@ -181,7 +181,7 @@ static void texts()
 	expect(text_of<std::system_error>([&] { late.submit(pool); }) == "rnl_submit: closed for new work", "a call");
 }
 
-/* A job that is cancelled throws that, and not what an earlier run threw. */
+/* A cancelled job throws ECANCELED, not the exception of an earlier run. */
 static void cancels()
 {
 	std::atomic<bool> throws{ true }, goes_on{ false };
@@ -203,7 +203,7 @@ static void cancels()
 	} catch (const own_error &) {
 	}
 	blocks.submit(pool);
-	/* The place in the queue is free when the worker has taken that job. */
+	/* The place in the queue is free once the worker has taken that job. */
 	expect(!rnl_submit_wait(pool, fails, RNL_FOREVER), "submit");
 	expect(thrown([&] { refused.submit(pool); }) == EAGAIN, "a full pool");
 	expect(!rnl_job_cancel(fails), "cancel");
@@ -329,13 +329,13 @@ static void exceptions_of_reap()
 	expect(!readable(queue), "it is empty");
 }
 
-/* A queue may also get jobs that are no rnl::job. */
+/* A queue may also have jobs that are not rnl::job. */
 static void plain_jobs()
 {
 	rnl::queue queue;
 	rnl::pool pool(attributes(1, 0));
 	rnl::job job([] {});
-	auto plain = std::make_unique<rnl_job>();	/* nothing that is ours lies behind it */
+	auto plain = std::make_unique<rnl_job>();	/* no object of ours follows it */
 	std::vector<rnl_job *> told;
 	unsigned nr = 0;
 
@@ -357,7 +357,7 @@ static void plain_jobs()
 	       "that job is not lost");
 }
 
-/* Left by an exception, with jobs under way: a queue that was declared first ends last. */
+/* An exception leaves the scope with jobs in flight: a queue that was declared first ends last. */
 static void order_of_ends()
 {
 	std::atomic<int> done{ 0 };
@@ -383,14 +383,14 @@ static void order_of_ends()
 	expect(done == 20 && !rnl_job_wait(&jobs[19], 0), "all jobs are done at the queue's end");
 }
 
-/* A callback on an rnl::job does not compile, and on another job it does. */
+/* A callback on an rnl::job does not compile; on another job it does. */
 template <class J, class = void> struct takes_callback : std::false_type {};
 template <class J>
 struct takes_callback<J, std::void_t<decltype(rnl_job_set_on_done(std::declval<J>(), nullptr))>> : std::true_type {};
 static_assert(takes_callback<rnl_job *>::value && !takes_callback<rnl::job<int (*)()> &>::value &&
 	      !takes_callback<rnl::any_job &>::value, "callbacks");
 
-/* Never returns: an object cannot end on a worker that it would wait for. */
+/* Never returns: an object cannot be destroyed on a worker that it would wait for. */
 static int ends_on_a_worker(const std::string &what)
 {
 	rnl::pool pool(attributes(1, 0));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Units that call CUDA, compiled as users compile them: what becomes of their jobs without a driver,
-# on a machine with one (the double of CUDA's runtime), and when modules come and go.
+# Units that call CUDA, compiled like users do: the results of their jobs without a driver, with a
+# driver (the double of CUDA's runtime), and when modules are loaded and unloaded.
 . "$(dirname "$0")/../lib/harness.sh"
 [ "$have_CUDA" = yes ] || skip_all 'configured without CUDA'
 ln -s "$PWD" "$dir/build"	# whose name may have blanks
@@ -9,7 +9,7 @@ double=$PWD/tests/fake_cudart
 flags="$CFLAGS -I$srcdir/include -I$dir $CUDA_CFLAGS ${sanitizer:+-fsanitize=$sanitizer}"
 library="./librunnel.so.$VERSION -Wl,-rpath,$dir/build -pthread -ldl"
 
-# ---- what the programs share: one job, made by main.c or by the unit ------------------------
+# ---- shared code of the programs: one job, made by main.c or by the unit ------------------------
 cat >"$dir/shared.h" <<'END'
 #include <stdio.h>
 #include <runnel/kernel.h>
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 	return argc > 1 ? run_as(argv, raw_fn) : 2;
 }
 END
-# A function that calls CUDA, does not look whether that failed, and returns 0.
+# A function that calls CUDA, ignores its errors, and returns 0.
 cat >"$dir/raw.c" <<'END'
 #include <runnel/cuda.h>
 
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	return argc > 1 ? run_as(argv, raw_fn) : 2;
 }
 END
-# Its job is one without CUDA; another unit has CUDA calls.
+# The unit's job does not use CUDA; another unit has CUDA calls.
 cat >"$dir/portable.c" <<'END'
 #include "shared.h"
 
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 	return argc > 1 ? run_as(argv, portable_fn) : 2;
 }
 END
-# Its job works without a GPU, too; another unit has CUDA calls that have to succeed.
+# The unit's job also works without a GPU; another unit has CUDA calls that must succeed.
 cat >"$dir/mixed.c" <<'END'
 #define RNL_NEEDS_CUDA 0
 #include "shared.h"
@@ -130,7 +130,7 @@ int raw_fn(struct rnl_job *job)
 	return 0;
 }
 END
-# build OUT "FLAGS" UNIT...: a program of units of C, compiled for per-thread streams
+# build OUT "FLAGS" UNIT...: builds a program of C units, compiled for per-thread streams
 build() {
 	out=$1 more=$2 objects=
 	shift 2
@@ -151,7 +151,7 @@ build spared -DRNL_NEEDS_CUDA=0 main raw
 build mixed '' mixed raw
 build left '' main left
 
-# runs PLAN LINE PROGRAM ARG...: on the double; the program prints the line
+# runs PLAN LINE PROGRAM ARG...: runs it on the double; the program prints the line
 runs() {
 	plan=$1 line=$2 run=$3
 	shift 3
@@ -161,7 +161,7 @@ runs() {
 }
 hushed() { ! grep -qF -- "$1" "$dir/err" || complain "it says: $1"; }
 
-# ---- no driver answers -------------------------------------------------------------
+# ---- without a driver -------------------------------------------------------------
 for built in single two reversed; do
 	runs absent=35 'result -19 error 35' $built auto
 	says 'device is "auto": there is no cuda:0: cudaGetDeviceCount() fails with CUDA error 35'
@@ -191,7 +191,7 @@ runs absent=35 'result 0 error 0' mixed host
 [ ! -s "$dir/err" ] || complain 'a message'
 ends 'RNL_NEEDS_CUDA 0: the function runs'
 
-# ---- a driver answers --------------------------------------------------------------
+# ---- with a driver --------------------------------------------------------------
 for built in single two reversed sections; do
 	runs '' 'result -22 error 1' $built cuda
 	ends "a call that fails on a GPU fails its job: $built"
@@ -245,8 +245,8 @@ submit -22' lambda
 	done
 done
 
-# ---- modules, each with a runtime of its own -----------------------------------------
-# The runtime of a module is its own function here, which counts who asks it, and it may be slow.
+# ---- modules, each with its own runtime ----------------------------------------- The runtime of a
+# module is a function of the module here, which counts its calls, and may be slow.
 cat >"$dir/module.c" <<'END'
 #include <runnel/unit.h>
 
@@ -362,7 +362,7 @@ runs '' 'result -22
 unloaded' host "$dir/one.so" "$dir/other.so"
 ends 'the error of a module that is loaded later fails the job, and it goes while workers run'
 
-# ---- by nvcc, which links a runtime of its own: without a driver --------------------------
+# ---- by nvcc, which links its own runtime: without a driver --------------------------
 [ "$NVCC" ] || { echo "SKIP: $UNBUILT"; done_testing; }
 if $NVCC -o "$dir/devices" -x cu - <<'END' && "$dir/devices"; then
 int main() { int nr; return cudaGetDeviceCount(&nr) != cudaSuccess; }
@@ -427,7 +427,7 @@ int main(int argc, char **argv)
 	return argc > 1 && !run_as(argv, pair_fn) && word == 7 ? 0 : 3;
 }
 END
-# Without CFLAGS: nvcc links them, and not with what a build for coverage needs.
+# Without CFLAGS: nvcc links them, and does not link the libraries of a coverage build.
 for part in main pair; do
 	$CC -I"$srcdir/include" -I"$dir" $CUDA_CFLAGS -c -o "$dir/$part.o" "$dir/$part.c" || exit
 done

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# debian/: what it repeats of the sources is what they say; dpkg-buildpackage makes the packages of
-# a tarball, lintian finds no fault with them, and what is installed by them works.
+# debian/: text that it repeats matches the sources; dpkg-buildpackage makes the packages from a
+# tarball, lintian finds no errors in them, and the installed packages work.
 . "$(dirname "$0")/../lib/harness.sh"
 [ -z "$sanitizer" ] || skip_all 'a build without a sanitizer makes the packages'
 case $srcdir in /*) ;; *) srcdir=$PWD/$srcdir ;; esac
 awk -f "$srcdir/debian/symbols.awk" "$srcdir/src/runnel.map" >"$dir/symbols" && [ "$(wc -l <"$dir/symbols")" -gt 70 ] || complain 'no symbols'
 check 'the symbols are those of src/runnel.map' diff "$dir/symbols" "$srcdir/debian/librunnel0.symbols"
 check "the changelog's version is $VERSION" [ "$(sed -n '1s/^runnel (\(.*\)) .*/\1/p' "$srcdir/debian/changelog")" = "$VERSION" ]
-# The second paragraph on it has the text.
+# The second paragraph on the licence has the text.
 sed -n '5,$p' "$srcdir/LICENSE" | sed 's/^$/./; s/^/ /' >"$dir/licence"
 awk 'nr == 2 { print } /^License: Expat$/ { nr++ }' "$srcdir/debian/copyright" >"$dir/copied"
 same 'the licence is LICENSE' licence copied
@@ -17,7 +17,7 @@ for program in git dpkg-buildpackage dh lintian; do
 	command -v $program >/dev/null || { echo "SKIP: no $program (sh deps.sh git dpkg-dev debhelper fakeroot lintian)"; done_testing; }
 done
 
-# The compilers of the distribution; its flags, not ours.  The tests run here anyway.
+# Uses the distribution's compilers and flags, not ours. The tests run here anyway.
 unset CC CXX CFLAGS CPPFLAGS LDFLAGS CXXFLAGS MAKE NM PKG_CONFIG
 PKG=$(command -v pkg-config)
 name=runnel-$VERSION

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `make dist`: the tarball has all sources and nothing else, builds and passes by itself, and gives
-# the same bytes from any two directories, also with blanks in their names.  What it builds with
-# the flags that configure chooses is hardened.
+# `make dist`: the tarball has all sources and no other files, builds and passes alone, and gives
+# the same bytes from any two directories, also with blanks in their names. Binaries built with
+# configure's default flags are hardened.
 . "$(dirname "$0")/../lib/harness.sh"
 command -v git >/dev/null || skip_all 'no git, which make dist needs'
 [ -z "$sanitizer" ] || skip_all 'a build without a sanitizer makes it'
@@ -20,8 +20,8 @@ sh "$srcdir/dist.sh" --list >"$dir/listed"
 same 'it has the files of the sources' listed packed
 check 'make dist in it gives the same bytes' sh -c 'cd "$1" && sh ./dist.sh "$2" && cmp "$2.tar.gz" "$3" && rm "$2.tar.gz"' - "$one" "$name" "$tarball"
 
-# ---- from two directories: in the sources, and beside them --------------------------
-# built SOURCES BUILD: configured there, without what takes long and is no part of it.
+# ---- from two directories: in the sources, and outside of them -------------------------- built
+# SOURCES BUILD: configures and builds there, without slow parts that are not needed.
 built() { (cd "$2" && "$1/configure" -q --enable-werror --with-cuda=no --without-mpi CC="$CC" CXX= && $MAKE -s -j2 lib tool) ; }
 check 'it builds in a directory with a blank' built . "$one"
 mkdir "$two/build in"
@@ -32,13 +32,13 @@ done
 ends 'the library, its archive and the tool have the same bytes'
 ! grep -aqF "$dir" "$one/librunnel.a" "$one/librunnel.so.$VERSION" "$one/runnel" || complain 'there is one in a file'
 ends 'no path of the build is in them'
-# passes NAME BUILD TESTS: of a failure, what the tests said of it
+# passes NAME BUILD TESTS: after a failure, prints the tests' messages
 passes() {
 	$MAKE -s -C "$2" check T="$3" CC="$CC" >"$dir/log" 2>&1 || { grep -A 40 '^FAIL' "$dir/log" || tail -n 20 "$dir/log"; } >"$dir/out"
 	grep -qE '^[1-9][0-9]* passed, 0 failed' "$dir/log" || complain 'they fail'
 	ends "$1"
 }
-# Beside the sources by a link, since make knows no blanks.
+# A link to the sources, because make does not support blanks.
 check 'a link stands for sources with a blank' [ -L "$two/build in/sources" ]
 passes 'its tests pass' "$one" 'unit/queue api/close package/install package/strerror tree/spdx'
 passes 'and beside its sources' "$two/build in" 'unit/queue package/install tree/rooms'

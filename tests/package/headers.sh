@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The public headers are silent in a user's unit, and so is what their macros make there: each
-# header alone and twice, and one unit that uses every macro, by gcc, clang and nvcc, as C11 and as
-# C++17; a header of C++ as C++17 alone. The include path is a plain -I: a compiler is silent about
-# a system header's faults.
+# The public headers and the code of their macros give no warnings in a user's unit: each header
+# once and twice, and one unit that uses every macro, by gcc, clang and nvcc, as C11 and as C++17; a
+# header of C++ only as C++17. The include path is a plain -I: a compiler does not warn about system
+# headers.
 . "$(dirname "$0")/../lib/harness.sh"
 check_silent() {	# check_silent NAME COMMAND ...: succeeds, and prints nothing
 	check=$1
@@ -24,12 +24,12 @@ done
 (cd "$srcdir/include" && cat $headers) >"$dir/headers"
 macros=$(sed -nE 's/^ *# *define ([A-Za-z_0-9]+).*/\1/p' "$dir/headers" | grep -vE '^(RNL_API|RNL__.*|RUNNEL_.*_H|RUNNEL_H)$' | sort -u)
 
-# C++ alone.
+# Only C++.
 for h in $(cd "$srcdir/include" && find . -name '*.hpp' | sed 's,^\./,,' | sort); do
 	printf '#include <%s>\n#include <%s>\nextern int unit;\n' "$h" "$h" >"$dir/$(echo "$h" | tr / _).unit++"
 done
 
-# In C++ a structure is named without `struct`; so no function may have its name.
+# In C++ a structure is named without `struct`, so no function may have the same name.
 {
 	cat <<-'END'
 	#ifdef __cplusplus
@@ -121,8 +121,8 @@ done
 
 # ---- by nvcc -------------------------------------------------------------------
 [ "$NVCC" ] || { echo 'SKIP: no nvcc'; done_testing; }
-# The toolkit's headers, and what nvcc writes for its host compiler, cast in the old style: only a
-# line about a file of ours counts.
+# The toolkit's headers, and nvcc's output for its host compiler, use old-style casts: only a
+# warning about a file of ours counts.
 "$NVCC" --default-stream per-thread -std=c++17 -I"$srcdir/include" \
 	-Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow,-Wold-style-cast \
 	-c -o "$dir/macros.o" "$dir/macros.cu" >"$dir/out" 2>"$dir/err" &&

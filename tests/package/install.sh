@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # `make install` in a staging directory: all files are there, and a program, in C and in C++,
-# finds the library with pkg-config alone, shared and static, and runs.
+# finds the library with only pkg-config, shared and static, and runs.
 . "$(dirname "$0")/../lib/harness.sh"
 
 check 'make install' $MAKE -s install DESTDIR="$dir/a root"
-mv "$dir/a root" "$dir/root" || exit	# blanks do not go through what pkg-config prints
+mv "$dir/a root" "$dir/root" || exit	# pkg-config's output cannot have blanks
 pc=$(find "$dir/root" -name runnel.pc)
 libdir=$(cd "$(dirname "$pc")/.." && pwd)
-# The staging directory holds runnel alone; its dependencies stay in the system.
-# So the prefix is told, rather than everything moved with a sysroot.
+# The staging directory only has runnel; its dependencies are in the system. So this sets the
+# prefix, and does not move everything with a sysroot.
 prefix=$dir/root$(sed -n 's/^prefix=//p' "$pc")
 pkg() { PKG_CONFIG_PATH=$libdir/pkgconfig $PKG_CONFIG --define-variable=prefix="$prefix" "$@"; }
 
-# ---- what is there -----------------------------------------------------------
+# ---- the files -----------------------------------------------------------
 check 'the tool' [ "$("$(find "$dir/root" -path '*/bin/runnel')" --version)" = "runnel $VERSION" ]
 man=$(dirname "$(find "$dir/root" -name man1)")
 for page in 1/runnel.1 7/runnel.7 3/rnl_submit.3; do
@@ -31,7 +31,7 @@ docs=$(find "$dir/root" -path '*/doc/runnel')
 for file in CHANGELOG LICENSE; do
 	check "$file" cmp "$srcdir/$file" "$docs/$file"
 done
-# The pages are those of the sources, but for links to what is not installed: these are text.
+# The pages match the sources, except links to files that are not installed: these are text.
 for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/tutorial.md; do
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/$page" >"$dir/out"
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "$page differs"
@@ -50,7 +50,7 @@ check 'the headers' diff -r "$srcdir/include" "$(pkg --variable=includedir runne
 # ---- programs ------------------------------------------------------------------
 app=$srcdir/examples/producer_consumer.c
 sanitize=${sanitizer:+-fsanitize=$sanitizer}
-# runs NAME COMPILER ...: what it compiles prints what it should.
+# runs NAME COMPILER ...: the compiled program prints the right output.
 runs() {
 	runs=$1
 	shift

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program that is full of thread-local data loads the library late, as a server loads a module.
-# Its own data and that of modules are no matter.  The C library has little space for modules that
-# want their data at a fixed place, as runnel's; when others have taken it, dlopen() fails, says
-# so, and docs/embedding.md says what to do.
+# A program with much thread-local data loads the library late, like a server loads a module. Its
+# own data and that of most modules do not matter. The C library has little space for modules that
+# need their data at a fixed offset, like runnel; when others have used it, dlopen() fails with a
+# message, and docs/embedding.md describes the solution.
 . "$(dirname "$0")/../lib/harness.sh"
 [ -z "$sanitizer" ] || skip_all "a sanitizer's own thread-local data takes the space"
 getconf GNU_LIBC_VERSION >/dev/null 2>&1 || skip_all 'how much space there is, is known of glibc'
@@ -88,7 +88,7 @@ export LD_PRELOAD="$dir/first.so"
 gives 0 "$library" $fixed
 unset LD_PRELOAD
 ends 'loaded first, it loads beside the same modules'
-# What the documentation says.
+# The documented size.
 bytes=$(readelf -Wl "$library" | awk '$1 == "TLS" { print $6 }')
 [ $((bytes)) -gt 0 ] && [ $((bytes)) -le 128 ] || complain "$bytes bytes of thread-local data"
 ends 'it needs at most 128 bytes'

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The manual: every name of the public headers is on one page, as it is declared there,
-# with the same errors; mandoc finds no fault; the examples compile, as C and as C++, run
-# and are right. runnel/unit.h is private.
+# The manual: every name of the public headers is on one page, with the same declaration and the
+# same errors; mandoc finds no errors; the examples compile, as C and as C++, run and are right.
+# runnel/unit.h is private.
 . "$(dirname "$0")/../lib/harness.sh"
 header=$dir/headers.h
 find "$srcdir/include" -name '*.h' ! -name unit.h -exec cat {} + >"$header" || exit
-same_names() {	# same_names NAME WANT HAVE: and there are some
+same_names() {	# same_names NAME WANT HAVE: and the list is not empty
 	[ -s "$dir/$2" ] || complain "$2: none"
 	same "$@"
 }
@@ -15,7 +15,7 @@ same_names() {	# same_names NAME WANT HAVE: and there are some
 sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p; s/^static inline .*[ *]\(rnl_[a-z0-9_]*\)(.*)$/\1/p
 	s/^typedef .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$header" |
 	sort >"$dir/functions"
-# rnl_guard(3) is about an enumeration alone, rnl_cpp(3) about classes, rnl_container_of() is a macro.
+# rnl_guard(3) describes only an enumeration, rnl_cpp(3) classes, rnl_container_of() is a macro.
 sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|cpp|container_of)' | sort >"$dir/named"
 same_names 'each function, and each type of one, is on one page' functions named
 
@@ -39,7 +39,7 @@ sed -n 's/^\.It Xr \(rnl_[a-z_]*\) 3$/\1/p' docs/man/runnel.7 | sort >"$dir/list
 same_names 'runnel(7) lists each page' pages listed
 
 # ---- declarations, errors ------------------------------------------------------
-# The compiler compares a synopsis with what the headers declare.
+# The compiler compares a synopsis with the headers' declarations.
 {
 	(cd "$srcdir/include" && ls runnel.h runnel/*.h) | grep -vx runnel/cuda.h | sed 's/.*/#include <&>/'
 	awk '/^\.Ft / { gsub(/^\.Ft |"/, ""); type = $0 }
@@ -70,7 +70,7 @@ sed -n 's/.*case -\(E[A-Z0-9]*\):.*/\1/p' "$srcdir/src/sys/abi.c" | sort >"$dir/
 sed -n 's/^\.It Er \\-\(E[A-Z0-9]*\)$/\1/p' docs/man/runnel.7 | sort >"$dir/meanings"
 same_names 'runnel(7) tells each code that rnl_strerror() has a text for' texts meanings
 sed -n 's/.* -\(E[A-Z0-9]*\)$/\1/p' "$dir/errors" | sort -u | comm -23 - "$dir/texts" | tr '\n' ' ' >"$dir/others"
-# Those of the system: eventfd(2), open(2), write(2).
+# Errors of the system: eventfd(2), open(2), write(2).
 echo 'EACCES EADDRINUSE EDQUOT EFBIG EMFILE ENFILE ENOENT ENOSPC ' | tr -d '\n' >"$dir/system"
 same_names 'no other codes are the library'"'"'s own' system others
 
@@ -99,7 +99,7 @@ for page in docs/man/*.[37]; do
 	ends "the example of $(basename "$page")"
 done
 
-# ---- the pages as such ---------------------------------------------------------
+# ---- the pages themselves ---------------------------------------------------------
 command -v mandoc >/dev/null || { echo 'SKIP: no mandoc to look at the pages'; done_testing; }
 check 'mandoc finds no fault' mandoc -T lint -W warning docs/man/*.[37] "$srcdir/docs/man/runnel.1"
 mandoc -T ascii "$srcdir/docs/man/runnel.1" | sed "s/.$(printf '\b')//g" >"$dir/out"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Two modules of one process, as servers load them, that know nothing of each other.
+# Two modules in one process, loaded like by a server, that do not know each other.
 . "$(dirname "$0")/../lib/harness.sh"
 cat >"$dir/module.h" <<'END'
 #include <runnel.h>
@@ -88,7 +88,7 @@ module() {
 check 'each module runs its own kernel, though both have the name' \
 	"$dir/server" "$dir/run_first.so" "$dir/run_second.so"
 
-# Two modules that each contain the archive, of different builds perhaps.
+# Two modules that each contain the archive, maybe of different builds.
 cat >"$dir/own.c" <<'END'
 #include <runnel.h>
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# With an NVTX tool attached, each job's function is a range of its name; without, nothing is.
+# With an NVTX tool attached, each job's function is a range with its name; otherwise no ranges.
 . "$(dirname "$0")/../lib/harness.sh"
 grep -q '^#define HAVE_NVTX' config.h || skip_all 'configure found no nvtx3/nvToolsExt.h'
 [ -z "$sanitizer" ] || skip_all "a sanitizer's runtime wants to come before a tool"

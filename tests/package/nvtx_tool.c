@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A tool as NVTX takes one (NVTX_INJECTION64_PATH): counts ranges by their name, and
- * writes them to the file that NVTX_TOOL_OUT names when the process ends.
+ * A tool for NVTX (NVTX_INJECTION64_PATH): counts ranges by their name, and writes the counts to
+ * the file NVTX_TOOL_OUT when the process ends.
  */
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rest of the program that docs/patterns.md has the blocks of: blocks.h is what patterns.sh
- * found there.  It runs each pattern on the host device, and says what is wrong.
+ * The rest of the program with the blocks of docs/patterns.md, which patterns.sh puts into
+ * blocks.h. It runs each pattern on the host device, and reports errors.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -58,7 +58,7 @@ static void start_sending(struct message *m)
 	sem_post(&m->sending);
 }
 
-/* Adds the layer to each word; a question is as struct work_args. */
+/* Adds the layer to each word; a question is like struct work_args. */
 struct layer_args {
 	const void *question;
 	uint64_t layer;

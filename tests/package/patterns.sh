@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# docs/patterns.md: its code compiles, runs on the host device and is right; each pattern says what
-# tutorials get wrong; its blocks are about ten lines.
+# docs/patterns.md: its code compiles, runs on the host device and is right; each pattern names a
+# common mistake of tutorials; its blocks have about ten lines.
 . "$(dirname "$0")/../lib/harness.sh"
 page=$srcdir/docs/patterns.md
 

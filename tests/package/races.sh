@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A user's program under ThreadSanitizer, by gcc and clang, with the ordinary shared library and the
-# archive: what the library orders is no race there, and a race of the user's is reported.
+# archive: accesses that the library orders are no races there, and the user's races are reported.
 . "$(dirname "$0")/../lib/harness.sh"
 [ -z "${sanitizer:-}" ] || skip_all "the library is built with -fsanitize=$sanitizer; this is about an ordinary one"
 unset TSAN_OPTIONS
-# ThreadSanitizer's shadow memory and a randomised address space may get in each other's way.
+# ThreadSanitizer's shadow memory and a randomised address space may conflict.
 fixed=$(setarch -R echo setarch -R 2>/dev/null)
 libs=$($PKG_CONFIG --static --libs ./runnel.pc | tr ' ' '\n' | grep -vx -- -lrunnel | tr '\n' ' ')
 

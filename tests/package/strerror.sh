@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# rnl_strerror() has the same texts where the system lacks strerrordesc_np(): glibc before 2.32, musl.
+# rnl_strerror() has the same texts if the system has no strerrordesc_np(): glibc before 2.32, musl.
 . "$(dirname "$0")/../lib/harness.sh"
 grep -q 'define HAVE_STRERRORDESC_NP 1' config.h || skip_all 'no strerrordesc_np() to compare with'
 cat >"$dir/texts.c" <<'END'
@@ -32,7 +32,7 @@ grep -qx '5 the device reported an error' "$dir/with" && grep -qx '2 No such fil
 same 'texts by strerror_r() are the same' with without
 command -v musl-gcc >/dev/null || { echo 'SKIP: no musl-gcc'; done_testing; }
 texts musl "$dir/old" musl-gcc -static
-# Other words, and fewer errnos.
+# musl has other texts, and fewer errnos.
 for name in with musl; do sed -n 's/ no known error$//p' "$dir/$name" | sort >"$dir/$name.none"; done
 comm -23 "$dir/with.none" "$dir/musl.none" >"$dir/more"
 : >"$dir/none"

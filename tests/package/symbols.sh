@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The exported set is exactly the map, the map exactly the headers, and the
-# archive defines nothing global outside our prefix, but what NVTX's header does, hidden.
+# The exported set is exactly the map, the map exactly the headers, and the archive defines no
+# global symbol outside our prefix, except hidden ones of NVTX's header.
 . "$(dirname "$0")/../lib/harness.sh"
 map=$srcdir/src/runnel.map
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# README.md and docs/tutorial.md: each program there compiles as it stands, without a warning, runs, and prints what
-# it should; the C++ one by both compilers, the Python one beside the package.
+# README.md and docs/tutorial.md: each program there compiles as it is, without a warning, runs, and
+# prints the right output; the C++ program by both compilers, the Python program with the package.
 . "$(dirname "$0")/../lib/harness.sh"
 sanitize=${sanitizer:+-fsanitize=$sanitizer}
 # A block's first line is a comment with the name of its file.
@@ -13,7 +13,7 @@ compiles() {	# compiles COMPILER FLAG ... FILE LIBRARY ...: to $dir/app
 	"$@" -Wall -Wextra -Werror $sanitize -I"$srcdir/include" -I"$dir" -pthread -L. -lrunnel \
 		-Wl,-rpath,"$PWD" -o "$dir/app" >"$dir/out" 2>"$dir/err" || complain "$* does not compile"
 }
-prints_all() {	# prints_all LINE ...: that, and nothing else
+prints_all() {	# prints_all LINE ...: prints exactly these lines
 	timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err" || complain "status $?"
 	printf '%s\n' "$@" >"$dir/want"
 	cmp -s "$dir/want" "$dir/out" || complain 'it prints something else:' "$dir/want" "$dir/out"
@@ -21,7 +21,7 @@ prints_all() {	# prints_all LINE ...: that, and nothing else
 # shellcheck disable=SC2086  # words
 c() { compiles $CC -std=gnu11 $CFLAGS "$dir/$1.c"; }
 
-# ---- those that end by themselves ------------------------------------------------
+# ---- programs that end ------------------------------------------------
 c first && prints_all '0 1 4 9 16 25 36 49 '
 ends 'a first job'
 c diamond && prints_all 61
@@ -41,7 +41,7 @@ ends 'a graph in which a node fails'
 c delayed && prints_all 'tick 1' 'tick 2' 'tick 3' 'tick 4' 'tick 5'
 ends 'a job at a time'
 c held
-# A busy machine may not start its job in time.
+# A busy machine may not start the job in time.
 for _ in 1 2 3 4 5; do
 	timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err"
 	status=$?
@@ -59,7 +59,7 @@ for cxx in $(cxx_compilers); do
 done
 
 # ---- servers ---------------------------------------------------------------------
-serves() {	# serves NAME: of 200 clients, 20 at a time, some go away, the others get right answers
+serves() {	# serves NAME: 200 clients, 20 at a time: some leave, the others get right answers
 	timeout 120 "$dir/app" 0 >"$dir/out" 2>"$dir/err" &
 	server=$!
 	for _ in $(seq 300); do
@@ -71,9 +71,9 @@ serves() {	# serves NAME: of 200 clients, 20 at a time, some go away, the others
 		def ask(nr):
 		    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60) as s:
 		        line = b" word" * nr
-		        s.sendall(line[:7])	# a line may come in pieces
+		        s.sendall(line[:7])	# a line may arrive in pieces
 		        s.sendall(line[7:] + b"\n")
-		        if nr % 10 == 0:	# gone, by a reset
+		        if nr % 10 == 0:	# disconnects by a reset
 		            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 		            return
 		        answer = b""

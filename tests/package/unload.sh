@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program that loads the library, as a plugin's does, and unloads it: threads that the
-# library still has something to do with live on, and so the library has to.
+# A program loads the library, like a plugin, and unloads it: threads that still need the library go
+# on, so the library must stay loaded.
 . "$(dirname "$0")/../lib/harness.sh"
 cat >"$dir/unload.c" <<'END'
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Programs that were compiled for the last release still run.  tests/tree/abi has a folder for each
-# release: what abidw tells of the library, the fields of its structures, and its constants.
-# abidiff finds no function that is gone or takes something else, and no changed structure; one that
-# begins with its size may grow at its end.  Fields and constants are what they were.
+# Programs that were compiled for the last release still run. tests/tree/abi has a folder for each
+# release: abidw's description of the library, the fields of its structures, and its constants.
+# abidiff finds no removed function, no changed parameters, and no changed structure; a structure
+# that begins with its size may grow at its end. Fields and constants have not changed.
 #
 # usage: abi.sh --keep	writes the folder of this version, for a release: `make abi`
 . "$(dirname "$0")/../lib/harness.sh"
@@ -13,11 +13,11 @@ command -v abidiff >/dev/null || skip_all 'no abidiff'
 case $srcdir in /*) here=$srcdir ;; *) here=$PWD/$srcdir ;; esac
 headers() { find "$here/include" -name '*.h' -exec cat {} +; }
 
-# Without CUDA, which has no part in the ABI.
+# Without CUDA, which is not a part of the ABI.
 mkdir "$dir/build" && (cd "$dir/build" && "$here/configure" -q --with-cuda=no --without-check --without-mpi CC="$CC" CFLAGS='-g -O0' \
 	LDFLAGS= CPPFLAGS= && $MAKE -s -j2 lib) >"$dir/log" 2>&1 || { cat "$dir/log"; echo 'not ok - the library is built'; exit 1; }
 
-# says_of LINES: what a program of these lines says of the headers.
+# says_of LINES: the output of a program of these lines, which includes the headers.
 says_of() {
 	{
 		printf '#include <stddef.h>\n#include <stdio.h>\n#include <runnel.h>\n'
@@ -28,15 +28,15 @@ says_of() {
 	} >"$dir/program.c"
 	$CC -I"$here/include" -o "$dir/program" "$dir/program.c" && "$dir/program"
 }
-# fields, of lines "structure" and "structure.field": its size, or its place, size and signedness.
-# abidiff (2.2) does not look into a suppressed structure.
+# fields: reads lines "structure" and "structure.field"; prints the size, or the offset, size and
+# sign. abidiff (2.2) does not check a suppressed structure.
 fields() {
 	sed -E 's/^([a-z_]+)$/\tprintf("\1 %zu\\n", sizeof(struct \1));/
 		s/^([a-z_]+)[.]([a-z0-9_]+)$/\t{ struct \1 s; printf("\1.\2 %zu %zu %d\\n", offsetof(struct \1, \2), sizeof(s.\2), KIND(s.\2)); }/' >"$dir/lines"
 	says_of "$dir/lines"
 }
-# constants, of their names; attributes are plain integers, so abidiff does not know of the
-# enumerations that they take their values from.
+# constants: reads names, prints values. Attributes are plain integers, so abidiff does not see the
+# enumerations of their values.
 constants() {
 	sed 's/.*/	printf("& %lld\\n", (long long)&);/' >"$dir/lines"
 	says_of "$dir/lines"
@@ -47,7 +47,7 @@ if [ "${1:-}" = --keep ]; then
 	mkdir -p "$kept" || exit
 	abidw --headers-dir "$here/include" --drop-private-types --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash \
 		--out-file "$kept/library.abi" "$dir/build/librunnel.so" || exit
-	# A structure that begins with its size may grow, so its own size is no part.
+	# A structure that begins with its size may grow, so its size is not compared.
 	headers | sed -zE 's,/\*[^*]*\*+([^/*][^*]*\*+)*/,,g' | awk '
 		/^struct rnl_[a-z_]+ [{]$/ { type = $2; sized = 0; text = ""; next }
 		type && /^[}];/ { if (!sized) print type; type = "" }
@@ -73,7 +73,7 @@ if [ "${1:-}" = --keep ]; then
 	exit
 fi
 
-# The last one that is not this version.
+# The last release that is not this version.
 [ -d "$here/tests/tree/abi" ] || skip_all 'no release is kept'
 last=$(cd "$here/tests/tree/abi" && printf '%s\n' * | grep -vxF "$VERSION" | sort -V | tail -n 1)
 kept=$here/tests/tree/abi/$last

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The committed configure is what autoconf makes of configure.ac.
+# The committed configure is autoconf's output for configure.ac.
 want=2.71
 have=$(autoconf --version 2>/dev/null | sed -n '1s/.* //p')
 [ "$have" = $want ] || { echo "it was made by autoconf $want; here is ${have:-none}"; exit 77; }

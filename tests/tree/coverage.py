@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What of src/ the tests reach, and whether what they do not reach is explained.
+"""Reports the lines of src/ that the tests reach, and checks that all other lines are explained.
 
 usage: coverage.py GCOVR_JSON COVERAGE_MD [TESTS]
 
-Prints lines and branches of each file, of the library and of the tool, then each line of
-them that no test runs and why.  A row of COVERAGE_MD explains some lines of one function:
+Prints lines and branches of each file, of the library and of the tool, then each of their lines
+that no test runs, and the reason. A row of COVERAGE_MD explains some lines of one function:
 
     | `file.c` | `function` | lines | why |
 
-Exits with 1 if there are some more such lines than that, if a row names what is not there,
-or if the library is below 95 % of lines or 85 % of branches.
+Exits with 1 if there are more such lines than explained, if a row names a missing function, or if
+the library is below 95 % of lines or 85 % of branches.
 
 If only TESTS ran (patterns of make check's T=), it judges the sources that no other test reaches."""
 import json
@@ -63,7 +63,8 @@ def explanations(path):
 
 
 def judged(patterns):
-    """Whether all tests that reach a source are of these: a function of the source's name."""
+    """Returns a function that tests whether all tests that reach a source (by name) match the
+    patterns."""
     sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "gate"))
     import sets     # pylint: disable=import-outside-toplevel
     ran = {t for t in sets.tests() if sets.matches(t, patterns.replace("%", "*").split())}
@@ -92,7 +93,7 @@ for name, file in sorted(files.items(), key=lambda f: (f[0].startswith("tool/"),
     source = open(os.path.join(src, name)).readlines()
     count = Count()
     for line in file["lines"]:
-        # gcovr leaves a lone brace out if it was not run; here it is never counted.
+        # gcovr omits a lone brace if it was not run; here it is never counted.
         if line["gcovr/noncode"] or source[line["line_number"] - 1].strip() == "}":
             continue
         count.lines += 1

@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# deps.sh installs what is missing and nothing else, here with a stub in place of each program that
-# it asks: stubs/NAME.  `make deps GOAL` names the groups that the goal needs.
+# deps.sh only installs what is missing; here a stub, stubs/NAME, replaces each program that it
+# calls. `make deps GOAL` names the groups that the goal needs.
 srcdir=$(cd "${srcdir:-.}" && pwd) || exit
 . "$srcdir/tests/lib/harness.sh"
 stubs=$dir/stubs
 
-# stub NAME COMMAND: a program that adds its arguments to $dir/calls, and does that.
+# stub NAME COMMAND: makes a program that adds its arguments to $dir/calls, and runs COMMAND.
 stub() {
 	printf '#!/bin/sh\necho "%s $*" >>"%s"\n%s\n' "$1" "$dir/calls" "${2:-}" >"$stubs/$1"
 	chmod +x "$stubs/$1"
 }
-# system: an empty one, but for what any system has.
+# system: empty, except for programs that every system has.
 system() {
 	rm -rf "$stubs"
 	mkdir "$stubs"
@@ -27,7 +27,7 @@ deps() {	# deps STATUS ARG...
 	got=$?
 	[ $got = "$want" ] || complain "status of $*: $got, not $want"
 }
-called() {	# called REGEX: a stub, with these arguments
+called() {	# called REGEX: a stub was called with these arguments
 	grep -qE -- "$1" "$dir/calls" 2>/dev/null || complain "no call of: $1"
 }
 called_not() {
@@ -103,7 +103,7 @@ apk apk add gcc make musl-dev pkgconf userspace-rcu-dev elfutils-dev jansson-dev
 IN
 ends 'other systems are told their names'
 
-needs() {	# needs GOAL GROUPS: what make has deps.sh install
+needs() {	# needs GOAL GROUPS: the groups that make passes to deps.sh
 	MAKEFLAGS='' ${MAKE:-make} -n -C "$srcdir" deps MAKECMDGOALS="deps $1" >"$dir/out" 2>"$dir/err"
 	prints "deps\\.sh'? $2\$"
 }

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Documents agree with each other, and with what they describe.  Each rule is shown to fire: in a
-# copy one text is changed, and the rule must report it.
+# Documents agree with each other, and with the code they describe. Each rule is tested: one text is
+# changed in a copy, and the rule must report it.
 . "$(dirname "$0")/../lib/harness.sh"
 srcdir=$(cd "$srcdir" && pwd) root=$srcdir copy=$dir/copy
 mkdir "$copy" && (cd "$srcdir" && tar -c --exclude='*.o' --exclude=build'*' \
 	$(git ls-files '*.md' 2>/dev/null || find . -name '*.md') runnel.pc.in debian/control docs include tests/model src examples) |
 	tar -x -C "$copy" || exit 1
 
-# ---- the rules: each prints what breaks it -----------------------------------------
-# What the library is, in one line; the header has it.
+# ---- the rules: each prints its violations ----------------------------------------- The one-line
+# description of the library, from the header.
 line_differs() {
 	line=$(sed -n 's/^ \* runnel: a \(.*\)\.$/\1/p' "$root/include/runnel.h")
 	[ "$line" ] || { echo 'include/runnel.h has no such line'; return; }
@@ -40,14 +40,14 @@ model_undescribed() {
 	modelled >"$dir/modelled"
 	described >"$dir/described"
 	comm -23 "$dir/modelled" "$dir/described" | sed 's/^/docs\/models.md does not have: /'
-	# A row also names labels, as L1, and variants of other models.
+	# A row also names labels, like L1, and variants of other models.
 	sed 's/.* //' "$dir/modelled" | sort -u >"$dir/variants"
 	sed -nE 's/.* ([A-Z]{3}[A-Z0-9]*)$/\1/p' "$dir/described" | sort -u | comm -13 "$dir/variants" - |
 		sed 's/^/tests\/model does not have: /'
 }
-# The tables of figures are those that docs/figures.json gives.
+# The tables of figures match docs/figures.json.
 figure_unmeasured() { FIGURES_TOP=$root python3 -B "$srcdir/docs/figures.py" --check 2>&1; }
-# A link to a file of the tree, or to a heading, leads there.
+# A link to a file of the tree, or to a heading, has a target.
 link_dead() {
 	(cd "$root" && find . -name '*.md' ! -path './build*') | while read -r file; do
 		sed '/^```/,/^```/d' "$root/$file" | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//' | while read -r link; do
@@ -60,12 +60,12 @@ link_dead() {
 		done
 	done
 }
-# One word has one meaning: it is in one row.
+# Each word has one meaning: it is in one row.
 word_twice() {
 	sed -nE 's/^\| (\*\*[^|]*) \|.*/\1/p' "$root/docs/words.md" | grep -oE '\*\*[a-z ]+\*\*' | sort | uniq -d
 }
 
-# ---- they hold, and they fire -------------------------------------------------------
+# ---- the rules hold, and report violations -------------------------------------------------------
 # holds NAME RULE [FILE SED TEXT] ...: the rule holds in the tree; in a copy with FILE changed by
 # SED it reports TEXT.
 holds() {

@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/gate: a change selects the tests that it may break, also in a copy without .git, and nothing
-# that failed counts as passed.
+# tests/gate: a change selects the tests that it may break, also in a copy without .git, and failed
+# tests do not count as passed.
 srcdir=$(cd "${srcdir:-.}" && pwd) || exit
 . "$srcdir/tests/lib/harness.sh"
 command -v git >/dev/null || { echo 'SKIP: there is no git, which says what belongs to the sources'; exit 77; }
 tree=$dir/tree
 sets() { python3 -B "$tree/tests/gate/sets.py" "$@"; }
-# enters BUILD: the results.
+# enters BUILD: enters the results.
 enters() {
 	(cd "$tree/tests/gate" && python3 -B -c 'import sets, sys; sets.enter(*sys.argv[1:])' "$1" "$dir/results")
 }
-# passes BUILD [FAILED ...]: as if each test of a build had run, and passed but for these.
+# passes BUILD [FAILED ...]: enters results in which all tests but FAILED passed.
 passes() {
 	build=$1
 	shift
@@ -25,7 +25,7 @@ passes() {
 selected() { sets todo "$1" | tr ' ' '\n' >"$dir/selected"; }
 selects() { for it; do grep -qx "$it" "$dir/selected" || complain "does not select $it"; done; }
 spares() { for it; do ! grep -qx "$it" "$dir/selected" || complain "selects $it"; done; }
-# changes FILE [BUILD]: adds a line to it, and says what is selected then; it is put back.
+# changes FILE [BUILD]: adds a line to the file, finds the selected tests, and restores the file.
 changes() {
 	cp -p "$tree/$1" "$dir/kept" 2>/dev/null || : >"$dir/kept"
 	echo '/* changed */' >>"$tree/$1"
@@ -48,7 +48,7 @@ selected plain
 passes plain
 selected plain
 [ -z "$(cat "$dir/selected")" ] || complain "selected: $(tr '\n' ' ' <"$dir/selected")"
-# On one device it did not end.
+# The test did not end on one device.
 printf '%s\n' api/cq.host api/cq.fake 'api/cq.host 2 1 0 0' >"$dir/results"
 enters plain
 selected plain

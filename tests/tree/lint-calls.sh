@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The calls that runnel lint knows are those that the installed toolkit's header maps.
-# A newer header may have more: then this tells which to add to src/tool/lint_calls.c.
+# runnel lint knows the calls that the installed toolkit's header maps. A newer header may have
+# more: then this test names the calls to add to src/tool/lint_calls.c.
 . "$(dirname "$0")/../lib/harness.sh"
 [ "$have_CUDA" = yes ] || skip_all 'configured without CUDA'
 echo '#include <cuda_runtime_api.h>' | $CC $CUDA_CFLAGS -E -x c - |

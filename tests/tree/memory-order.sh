@@ -24,7 +24,7 @@ END { for (r in ref) if (!(r in def)) { print ref[r] ": pairs with " r ", which 
 ' $files
 
 cat $files | grep -oE '\[[a-z_]+\.[A-Z][0-9]\]' | tr -d '[]' | sort -u >"$dir/src"
-# A row names a pair in short: `queue.R1`, `C1`.
+# A row abbreviates a pair: `queue.R1`, `C1`.
 sed -nE 's/^\| `([a-z_]+)\.([A-Z][0-9])`(, `([a-z_]+\.)?([A-Z][0-9])`)? .*/\1.\2 \1 \4 \5/p' docs/memory-order.md |
 	awk '{ print $1; if (NF == 3) print $2 "." $3; if (NF == 4) print $3 $4 }' | sort -u >"$dir/doc"
 same 'docs/memory-order.md has the labels of the comments' src doc

@@ -8,7 +8,7 @@ dir=$(cd "${srcdir:-.}/tests/model" && pwd) || exit
 [ -z "${sanitizer:-}" ] || { echo 'SKIP: a model is the same under a sanitizer'; exit 77; }
 command -v spin >/dev/null || { echo 'SKIP: there is no spin: make deps check installs it'; exit 77; }
 [ $# != 0 ] || set -- "$dir"/*.pml
-if [ $# != 1 ]; then	# as many at a time as there are CPUs
+if [ $# != 1 ]; then	# one per CPU at a time
 	printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' sh "$0" '{}'
 	exit
 fi
@@ -24,7 +24,7 @@ ends() {	# ends STATUS NAME
 # if there is none.
 goes() {
 	rm -f pan* ./*.trail
-	# shellcheck disable=SC2086  # no second argument is none
+	# shellcheck disable=SC2086 # a missing second argument is no argument
 	spin -a ${2:-} "$dir/$1.pml" >log 2>&1 &&
 		${CC:-cc} ${3:--O2} -w -DSAFETY -DMEMLIM=2000 -o pan pan.c >>log 2>&1 &&
 		./pan -m100000 -w22 >>log 2>&1 || return

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/api/refused.c has a case for each public function, or says why there is none. The rule is
-# shown to fire: on a copy without one of its names.
+# tests/api/refused.c has a case for each public function, or a reason why it has no case. The rule
+# is tested on a copy without one of its names.
 . "$(dirname "$0")/../lib/harness.sh"
 map=$srcdir/src/runnel.map cases=$srcdir/tests/api/refused.c
 
-# missing FILE: the public functions that it does not name.
+# missing FILE: the public functions that the file does not name.
 missing() {
 	grep -oE '\brnl_[a-z0-9_]+\b' "$1" | sort -u >"$dir/named"
 	tr -d ' \t;' <"$map" | grep -E '^rnl_[a-z0-9_]+$' | sort -u | comm -23 - "$dir/named"

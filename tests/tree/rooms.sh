@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Which room of src/ may use which: tests/tree/rooms.tab has the arrows, and the rules are below.
-# Each rule, and each arrow that is not in the table, is shown to fire: on a copy of src/ a breaker
-# is planted, and the rule must name its file.
+# The rooms of src/ only use the rooms that they may: tests/tree/rooms.tab has the arrows, and the
+# rules are below. Each rule, and each arrow that is not in the table, is tested: a violation is
+# planted in a copy of src/, and the rule must name its file.
 . "$(dirname "$0")/../lib/harness.sh"
 srcdir=$(cd "$srcdir" && pwd) archive=$PWD/librunnel.a copy=$dir/src
 src=$srcdir/src table=$srcdir/tests/tree/rooms.tab
 [ -e "$archive" ] || { echo "there is no $archive"; exit 1; }
 cp -r "$src" "$copy"
 
-# ---- what is looked at: of $src, $archive and $table ------------------------------
+# ---- queries of $src, $archive and $table ------------------------------
 rooms() { sed -n 's/^\([a-z]*\):.*/\1/p' "$table"; }
 # "FROM TO" of each arrow in the table.
 allowed() { awk -F '[: \t]+' '/^[a-z]+:/ { for (i = 2; i <= NF; i++) if ($i) print $1, $i }' "$table"; }
-# includes REGEX: "FILE:LINE:text" of what includes a header like that.
+# includes REGEX: "FILE:LINE:text" of each include of such a header.
 includes() {
 	(cd "$src" && find ./*/ -name '*.[ch]' -o -name '*.cu' | sed 's,^\./,,' | sort |
 		xargs grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*$1" /dev/null)
@@ -25,13 +25,13 @@ included() {
 			[ "$from" = "$to" ] || { [ "$quote" = '<' ] && [ ! -e "$src/$header" ]; } || echo "$from $to $where"
 		done
 }
-# "FROM TO" of the archive's members: from one that calls a function to that which has it.
+# "FROM TO" of the archive's members: FROM calls a function of TO.
 calls() {
 	${NM:-nm} -P -A "$archive" | sed 's/^.*\[\(.*\)\.o\]: */\1 /' | awk '$3 == "U" { user[++n] = $1; used[n] = $2; next }
 		{ definer[$2] = $1 }
 		END { for (i = 1; i <= n; i++) if (definer[used[i]]) print user[i], definer[used[i]] }' | sort -u
 }
-# "FROM TO FILE calls FILE": the rooms of both files, where they differ.
+# "FROM TO FILE calls FILE": the rooms of both files, if they differ.
 called() {
 	{ (cd "$src" && ls */*.c | sed 's,\(.*\)/\(.*\)\.c,\1 \2,'); calls | sed 's/^/call /'; } | awk '
 		$1 != "call" { if ($1 != "tool") room[$2] = $1; next }
@@ -40,10 +40,10 @@ called() {
 library() { grep -v '^tool/'; }
 except() { grep -vE "^($1):"; }
 
-# ---- the rules: each prints what breaks it -----------------------------------------
+# ---- the rules: each prints its violations -----------------------------------------
 not_allowed() { allowed | awk 'NR == FNR { may[$1, $2] = 1; next } !(($1, $2) in may)' - "$1"; }
 included_room() { included >"$dir/arrows"; not_allowed "$dir/arrows"; }
-# A header may bring others along: so calls also go to rooms that several arrows lead to.
+# A header may include other headers, so calls may also go to rooms that several arrows lead to.
 called_room() {
 	called >"$dir/arrows"
 	allowed | awk 'NR == FNR { may[$1, $2] = 1; room[$1]; room[$2]; next }
@@ -56,7 +56,7 @@ upward_row() {
 	rooms | awk 'NR == FNR { floor[$1] = NR; next } !($2 in floor) || floor[$2] < floor[$1]' - "$dir/allowed"
 }
 room_without_row() { (cd "$src" && ls -d */ | tr -d / && rooms) | sort | uniq -u; }
-bare_include() {	# an include of the library is "room/file.h", or is in brackets and not of src/
+bare_include() {	# an include in the library is "room/file.h", or in brackets and not in src/
 	includes '"' | library | grep -vE '"([a-z]+/[a-z_]+\.h|config\.h)"'
 	includes '<[a-z]+/' | library | while IFS='<>' read -r where header _; do [ ! -e "$src/$header" ] || echo "$where<$header>"; done
 }
@@ -67,7 +67,7 @@ cuda() {
 		except 'device/cuda[a-z_]*\.[ch]|watch/nvtx\.[ch]'
 	includes '<nv[a-z0-9]*/' | library | except 'watch/nvtx\.[ch]'
 }
-# What is the same on each backend knows none; callers in other rooms have the table of operations.
+# Code that is common to all backends includes no backend; other rooms use the table of operations.
 backend() {
 	includes '"device/(backends|cuda|host)[a-z_]*\.h"' |
 		except 'device/(backends|cuda[a-z_]*|devices|host[a-z_]*|no_cuda)\.[ch]|pool/unit_check\.c'
@@ -76,11 +76,11 @@ eventfd() { includes '.*sys/eventfd' | except 'job/cq\.c'; }
 sleeping_call() { (cd "$src" && grep -noE 'cds_wfcq_[a-z_]*blocking' -- */*.[ch]) | grep -v nonblocking; }
 name_twice() { (cd "$src" && ls */*.[ch]) | library | awk -F / '{ f = $2; if (f in room) print $0, "and", room[f] "/" f; room[f] = $1 }'; }
 bag() { (cd "$src" && ls */*) | grep -E '/(utils?|common|helpers?|misc)\.'; }
-circle() { calls | tsort 2>&1 >/dev/null; }	# one name in a line, as tsort finds them
+circle() { calls | tsort 2>&1 >/dev/null; }	# one name per line, in tsort's order
 
-# ---- they hold, and they fire -------------------------------------------------------
-# holds NAME RULE [FILE TEXT] ...: the rule holds in the tree; in a copy with TEXT in FILE it
-# names FILE.
+# ---- the rules hold, and report violations -------------------------------------------------------
+# holds NAME RULE [FILE TEXT] ...: the rule holds in the tree; in a copy with TEXT in FILE it names
+# FILE.
 holds() {
 	test_name=$1 rule=$2
 	shift 2

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What tests/lib/run counts of a program whose tests pass, fail, skip and are known to fail.
+# The counts of tests/lib/run for tests that pass, fail, skip and are known to fail.
 srcdir=$(cd "${srcdir:-.}" && pwd) || exit
 . "$srcdir/tests/lib/harness.sh"
 
@@ -39,11 +39,12 @@ TEST(one_that_passes_again, .known_to_fail = "a reason that is gone") { }
 TEST(one_that_is_known_to_hang, .known_to_fail = "it waits", .timeout_s = 1) { pause(); }
 #endif
 IN
-# counted STATUS SUM FLAG ...: the runner's status and last line, of a program with these tests
+# counted STATUS SUM FLAG ...: checks the runner's status and last line for a program with these
+# tests
 counted() {
 	want=$1 sum=$2
 	shift 2
-	# shellcheck disable=SC2046,SC2086  # they are words
+	# shellcheck disable=SC2046,SC2086 # words
 	(cd "$dir/build" && ${CC:-cc} -o ../tests/some "$@" -D_GNU_SOURCE -I"$srcdir/tests/lib" -I"$srcdir/include" \
 		../tests.c "$srcdir/tests/lib/suite.c" $(${PKG_CONFIG:-pkg-config} --cflags --libs check) \
 		-pthread >../out 2>../err) || complain "it cannot be compiled: $*"

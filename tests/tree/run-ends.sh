@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/lib/run, when a signal ends it, leaves no test behind, nor what a test has started.
+# When a signal ends tests/lib/run, no test and no process of a test is left.
 srcdir=$(cd "${srcdir:-.}" && pwd) || exit
 . "$srcdir/tests/lib/harness.sh"
 
@@ -11,7 +11,7 @@ sleep 1000 &
 echo "$$ $!" >pids
 wait
 IN
-left() {	# the processes of the run and of the test that are there
+left() {	# the live processes of the run and of the test
 	for it in $pid $(cat pids 2>/dev/null); do ! kill -0 "$it" 2>/dev/null || echo "$it"; done
 }
 for signal in TERM HUP; do
@@ -24,7 +24,7 @@ for signal in TERM HUP; do
 	while [ "$(left)" ] && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
 	if [ "$(left)" ]; then
 		complain "after $signal there is still: $(left)"
-		# shellcheck disable=SC2046  # they are words
+		# shellcheck disable=SC2046 # words
 		kill -KILL $(left)
 	fi
 	wait $pid

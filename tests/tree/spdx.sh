@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Each source says its licence in its first five lines, as SPDX has it.  Prose, pictures, data and
-# three files of debian/ have no place for that; LICENSE holds for them.  configure is autoconf's.
+# Each source has an SPDX licence line in its first five lines. Prose, pictures, data and three
+# files of debian/ have no place for it; LICENSE applies to them. configure is autoconf's.
 . "$(dirname "$0")/../lib/harness.sh"
 cd "$srcdir" || exit
 sh dist.sh --list >"$dir/files" || exit

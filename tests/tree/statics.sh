@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The name of a static function is in one file of src/: so a debugger, cscope and perf find one function.
+# A static function's name is in one file of src/, so a debugger, cscope and perf find one function.
 . "$(dirname "$0")/../lib/harness.sh"
 cd "$srcdir" || exit
 
@@ -33,7 +33,7 @@ twice() {
 twice src >"$dir/twice"
 same 'a static function has a name of its own' none twice
 
-# A copy with one more definition of each form; and what is none.
+# A copy with one more definition of each form, and with text that is not a definition.
 mkdir -p "$dir/src/device"
 cd "$dir" || exit
 cat >src/device/a.c <<'END'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The units of examples/http_server are such that systemd understands them, for a program that
-# understands the service's options, and the service has few rights.
+# systemd understands the units of examples/http_server, the program understands the service's
+# options, and the service has few rights.
 command -v systemd-analyze >/dev/null || { echo 'SKIP: there is no systemd-analyze'; exit 77; }
 [ "$have_HTTP" = yes ] || { echo 'SKIP: examples/http_server is not built'; exit 77; }
 units=$srcdir/examples/http_server
@@ -16,7 +16,7 @@ cp "$units/http_server.socket" "$dir"
 sed "s,^ExecStart=[^ ]*,ExecStart=$server," "$units/http_server.service" >"$dir/http_server.service"
 for unit in service socket; do
 	said=$(systemd-analyze verify --man=no "$dir/http_server.$unit" 2>&1) || complain "$unit: $said"
-	# What it ignores is no error to it.
+	# systemd does not report ignored settings as errors.
 	case $said in *http_server*) complain "$unit: $said" ;; esac
 done
 command=$(sed -n "s,^ExecStart=[^ ]*,$server,p" "$dir/http_server.service")
@@ -27,7 +27,7 @@ for line in NoNewPrivileges=yes PrivateTmp=yes ProtectSystem=strict CapabilityBo
 	'MemoryMax=[0-9]*G'; do
 	grep -qx "$line" "$dir/http_server.service" || complain "the service lacks $line"
 done
-# Older ones cannot look at a file.
+# Older versions cannot check a file.
 if systemd-analyze --help | grep -q -e --threshold; then
 	said=$(systemd-analyze security --no-pager --offline=true --threshold=$exposure \
 		"$dir/http_server.service" 2>&1) || complain "the service may do too much: $said"

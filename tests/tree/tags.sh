@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A tag of a struct, a union or an enum is defined once in src/ and include/: so a pointer to it means
-# the same in each file, and a reader finds the definition.
+# A tag of a struct, a union or an enum is defined once in src/ and include/, so a pointer to it has
+# one meaning in all files, and a reader finds the definition.
 . "$(dirname "$0")/../lib/harness.sh"
 cd "$srcdir" || exit
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plain memory that goes with jobs, from their submits to all the ways in which their ends are told. */
+/* Plain memory that jobs use, from their submits to all kinds of notifications of their ends. */
 #include <poll.h>
 
 #include <runnel/hold.h>
@@ -26,7 +26,7 @@ void waits(void)
 			while (rnl_job_wait(&r[i]->job, 0))
 				;
 		check(!r[i]->job.result, "waits");
-		/* Again, by the same memory. */
+		/* Again, with the same memory. */
 		r[i]->in = i + 7;
 		must(rnl_submit(pool, &r[i]->job), "submit again");
 		must(rnl_job_wait(&r[i]->job, RNL_FOREVER), "wait again");
@@ -159,7 +159,7 @@ void callbacks(void)
 
 struct node {
 	struct rnl_job job;
-	const unsigned *from;		/* NUMBERS of them, which the jobs before wrote */
+	const unsigned *from;		/* NUMBERS of them, written by the jobs before */
 	unsigned *to, first, nr;
 };
 
@@ -172,7 +172,7 @@ static int add_up(struct rnl_job *job)
 	return 0;
 }
 
-/* Stage after stage; each stage reads what all jobs of the stage before wrote. */
+/* Stages: each stage reads the numbers that all jobs of the stage before wrote. */
 void barriers(void)
 {
 	static struct node nodes[ROUNDS][WORKERS];
@@ -207,7 +207,7 @@ void barriers(void)
 		check(numbers[ROUNDS][i] == 1u << ROUNDS, "stages");
 }
 
-/* @late: the jobs are most likely done when the notice comes. */
+/* @late: the jobs are most likely done before the notice is submitted. */
 static void notified(int late)
 {
 	struct request *r[JOBS];
@@ -239,7 +239,7 @@ void notifies(void)
 	notified(20);
 }
 
-/* This thread's stream copies what jobs wrote on the host. */
+/* Makes this thread's stream copy numbers that jobs wrote on the host. */
 void joins(void)
 {
 	struct request *r[JOBS];
@@ -268,7 +268,7 @@ void joins(void)
 	rnl_memory_put(pool, buf);
 }
 
-/* A job that comes after others tells of their end, though it was cancelled. */
+/* A job that comes after others orders their end even if it was cancelled. */
 void cancelled_after(void)
 {
 	struct request *r[JOBS];
@@ -305,7 +305,7 @@ static void *resizer(void *arg)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		nap();
 		must(rnl_pool_resize(arg, i % 2 ? WORKERS : 2), "resize");
-		/* relaxed: it is to order nothing */
+		/* relaxed: must not order anything */
 		atomic_fetch_add_explicit(&resizes, 1, memory_order_relaxed);
 	}
 	return NULL;
@@ -321,7 +321,7 @@ void keyed(void)
 	resizes = 0;
 	memset(counters, 0, sizeof(counters));
 	check(!pthread_create(&thread, NULL, resizer, pool), "pthread_create");
-	/* relaxed: it is to order nothing */
+	/* relaxed: must not order anything */
 	while (atomic_load_explicit(&resizes, memory_order_relaxed) < ROUNDS && nr < 10000) {
 		for (unsigned key = 0; key < 8; key++) {
 			struct request *r = request_new(key, work);
@@ -413,7 +413,7 @@ static int ask(struct rnl_job *job)
 	pthread_cond_signal(&asked_more);
 	pthread_mutex_unlock(&asked_lock);
 	if (r->in % 8 == 0)
-		nap();		/* it is most likely released before the function returns */
+		nap();		/* most likely released before the function returns */
 	return 0;
 }
 
@@ -477,7 +477,7 @@ void delayed(void)
 	}
 }
 
-static unsigned nr_unrun;		/* the timer thread's */
+static unsigned nr_unrun;		/* written by the timer thread */
 
 static void free_in_callback(struct rnl_job *job)
 {
@@ -489,7 +489,7 @@ static void free_in_callback(struct rnl_job *job)
 	free(r);
 }
 
-/* Jobs that never run, because all workers are busy: they are told by the timer thread, or reaped. */
+/* Jobs that never run, because all workers are busy; the timer thread or a reap ends them. */
 void unrun(void)
 {
 	struct rnl_job blockers[WORKERS], *jobs[BATCH];
@@ -517,7 +517,7 @@ void unrun(void)
 		if (i % 4 > 1)
 			rnl_job_set_deadline(&r->job, 1000000);
 		must(rnl_submit_wait(pool, &r->job, RNL_FOREVER), "submit");
-		/* The timer thread may have told a late one, whose memory is gone then. */
+		/* The timer thread may have completed an expired job, which is freed then. */
 		if (i % 4 <= 1)
 			must(rnl_job_cancel(&r->job), "cancel");
 	}

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A user's program for ThreadSanitizer, which races.sh builds with it and links to the ordinary
- * library.
+ * A user's program for ThreadSanitizer; races.sh builds it and links it to the ordinary library.
  *
  * DESIGN
- *	`races ordered` shares plain memory across each order that the library promises, in all ways
- *	to submit jobs and to learn of their ends: ThreadSanitizer has nothing to say.
- *	`races race NAME` does what the library does not order: ThreadSanitizer has to report it.
- *	There threads meet by relaxed atomics alone, which order nothing, so that both sides run on
- *	any machine.
+ *	`races ordered` shares plain memory across each order that the library guarantees, with all
+ *	kinds of submits and notifications: ThreadSanitizer must not report a race. `races race
+ *	NAME` makes accesses that the library does not order: ThreadSanitizer must report them.
+ *	There threads only meet by relaxed atomics, which order nothing, so both sides run on any
+ *	machine.
  */
 #include <runnel/map.h>
 #include <runnel/trace.h>
@@ -26,21 +25,21 @@ static void traced(const char *file)
 	remove(file);
 }
 
-/* ---- what the library does not order ---------------------------------------------------- */
+/* ---- accesses without an order ---------------------------------------------------- */
 
 static unsigned victim;
 static atomic_int arrived;
 
-/* Both workers are in their functions before one of them writes. */
+/* Waits until both workers are in their functions, before one of them writes. */
 static void meet(void)
 {
-	/* relaxed, both: it is to order nothing */
+	/* relaxed, both: must not order anything */
 	atomic_fetch_add_explicit(&arrived, 1, memory_order_relaxed);
 	while (atomic_load_explicit(&arrived, memory_order_relaxed) < 2)
 		nap();
 }
 
-/* Several times, since ThreadSanitizer may miss two accesses at the same moment. */
+/* Writes several times, because ThreadSanitizer may miss two simultaneous accesses. */
 static void write_often(void)
 {
 	for (int i = 0; i < 10; i++) {
@@ -86,7 +85,7 @@ static void race_barrier(void)
 	two_jobs_in(&barrier);
 }
 
-/* The caller writes what its job uses, after the submit. */
+/* The caller writes its job's data after the submit. */
 static void race_submit(void)
 {
 	struct rnl_job job;
@@ -98,7 +97,7 @@ static void race_submit(void)
 	must(rnl_job_wait(&job, RNL_FOREVER), "wait");
 }
 
-/* One job's end says nothing of another job. */
+/* A job's end does not order another job. */
 static void race_other(void)
 {
 	struct rnl_job writer, other;
@@ -136,7 +135,7 @@ static void race_callback(void)
 	must(rnl_pool_drain(pool, RNL_FOREVER), "drain");
 }
 
-/* Different keys have no order, nor have requests of a batcher, nor chunks of a map. */
+/* Different keys have no order; requests of a batcher and chunks of a map have no order, either. */
 static int race_chunk(const struct rnl_chunk *chunk)
 {
 	if (chunk->index >= 2)

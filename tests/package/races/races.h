@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the scenes of races.c share. */
+/* Declarations that the scenes of races.c share. */
 #ifndef RACES_H
 #define RACES_H
 
@@ -58,8 +58,8 @@ static inline void must(int ret, const char *what)
 }
 
 /*
- * A pause, in loops that wait for a relaxed counter, and where a scene shall mostly go one way.  No
- * check relies on it.  A gate would order the very accesses that the scenes are about.
+ * Pauses in loops that wait for a relaxed counter, and where a scene should mostly take one path.
+ * No check relies on it. A gate would order the accesses that the scenes test.
  */
 static inline void nap(void)
 {
@@ -68,14 +68,14 @@ static inline void nap(void)
 	nanosleep(&ms, NULL);
 }
 
-/* ---- a request, as users have them ---------------------------------------- */
+/* ---- a request, like a user's ---------------------------------------- */
 
 struct request {
 	struct rnl_job job;
 	struct rnl_job_more more;
 	struct rnl_hold hold;
 	unsigned in, out, notified;
-	unsigned *shared;		/* what the job adds to, without a lock; or NULL */
+	unsigned *shared;		/* the job adds to it without a lock; or NULL */
 };
 
 static inline int work(struct rnl_job *job)
@@ -106,13 +106,13 @@ static inline void request_end(struct request *r, const char *what)
 	free(r);
 }
 
-/* Jobs that are in block(), and what they wait for. */
+/* Number of jobs in block(), and the flag that they wait for. */
 extern atomic_uint blocked, goes_on;
 
 static inline int block(struct rnl_job *job)
 {
 	(void)job;
-	/* relaxed, both: it is to order nothing */
+	/* relaxed, both: must not order anything */
 	atomic_fetch_add_explicit(&blocked, 1, memory_order_relaxed);
 	while (!atomic_load_explicit(&goes_on, memory_order_relaxed))
 		nap();

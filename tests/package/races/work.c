@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that the library hands out and copies, maps, batchers, and a pool's life. */
+/* Memory that the library allocates and copies, maps, batchers, and a pool's life. */
 #include <runnel/batch.h>
 #include <runnel/kernel.h>
 #include <runnel/map.h>
@@ -110,9 +110,9 @@ void memory(void)
 /* ---- two streams ---------------------------------------------------------------------- */
 
 /*
- * A job copies to the device on one worker; a job after it computes there, on another one, which is
- * busy until the copy is passed most likely: then its stream need not wait.  The barrier does not
- * know yet: the callback is called first.
+ * A job copies to the device on one worker; a job after it computes there, on another worker, which
+ * is most likely busy until the copy has completed: then its stream need not wait. The barrier is
+ * not done yet: the callback is called first.
  */
 struct stage {
 	struct rnl_job copy, busy, compute;
@@ -191,7 +191,7 @@ static int chunk_fn(const struct rnl_chunk *chunk)
 	return rnl_launch(&add_one, one, one, &args);
 }
 
-/* What the callbacks of a map in order share, without a lock. */
+/* Shared by the callbacks of an ordered map, without a lock. */
 struct ends {
 	uint64_t nr_read, nr_written;
 };
@@ -311,7 +311,7 @@ void batchers(void)
 
 	attr.fn = batch_fn;
 	attr.in_bytes = attr.out_bytes = sizeof(uint32_t);
-	attr.slab_bytes = 4 * BATCH * sizeof(uint32_t);	/* slots are used again, by other threads */
+	attr.slab_bytes = 4 * BATCH * sizeof(uint32_t);	/* slots are reused by other threads */
 	attr.max_batch = BATCH;
 	for (int copies = 0; copies < 2; copies++) {
 		attr.flags = copies ? RNL_BATCHER_ALWAYS_COPY : 0;
@@ -348,7 +348,7 @@ static int serve(struct rnl_job *job)
 	return 0;
 }
 
-/* Counters of each worker's own, which are added up after a drain. */
+/* Per-worker counters, which are added up after a drain. */
 void lives(void)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* For the server on epoll: a pool that refuses each job at its first submit, and a reap after that. */
-#define _GNU_SOURCE			/* as the server does */
+/* For the server on epoll: a pool that refuses each job's first submit, then causes a reap. */
+#define _GNU_SOURCE			/* like the server */
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <runnel.h>

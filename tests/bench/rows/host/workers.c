@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	Resident memory grows by the pool, its threads' stacks and malloc()'s memory for each
- *	thread.  By hand: as many idle threads.  Most of the address space is stacks.  Each
- *	measurement has its own process.
+ *	thread. By hand: as many idle threads. Most of the address space is stacks. Each measurement
+ *	has its own process, so no memory is reused.
  */
 #include "bench.h"
 
