@@ -35,7 +35,7 @@ answers() {	# answers ANSWER CHECK...: in JSON
 	shift
 	for name; do json "$(answered "$answer" "$name")"; done
 }
-checks() {	# checks ARGUMENT...: in JSON, and $got. On a busy machine the double's kernels may miss each other
+checks() {	# checks ARGUMENT...: in JSON, and $got. On a busy machine kernels may not overlap
 	for _ in 1 2 3 4 5; do
 		"$program" check --device="$device" "$@" --json >"$dir/out" 2>"$dir/err"
 		got=$?

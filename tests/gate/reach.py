@@ -41,7 +41,7 @@ def main(reached, build, write=''):
     total = os.path.join(build, 'total')
     shutil.rmtree(total, ignore_errors=True)
     build = os.path.realpath(build)
-    for folder, _, names in sorted(os.scan(reached)):
+    for folder, _, names in sorted(os.walk(reached)):
         if not any(name.endswith('.gcda') for name in names):
             continue
         # FOLDER/KIND/TEST.DEVICE/the build's path/src/room
@@ -64,7 +64,7 @@ def main(reached, build, write=''):
                 os.rename(total + '~', total)
             else:
                 shutil.copytree(one, total)
-    for folder, _, names in os.scan(total):
+    for folder, _, names in os.walk(total):
         for name in names:
             shutil.copy(os.path.join(folder, name), os.path.join(build, 'src', os.path.relpath(folder, total), name))
     if write == '--write':

@@ -5,10 +5,10 @@ Checks examples/http_server from outside: `make check-http`, and, short, tests/c
 usage, where runnel was built: python3 check_http.py [--short] [NAME-PART ...]
 
 A line for each check: "ok - NAME", "ok - NAME # SKIP WHY", or "not ok - NAME" with the reason
-below; at the end "N passed, N failed, N skipped".  env: HTTP_SERVER the program; HTTP_SECONDS
-how long wrk loads it (20); HTTP_SEED of all random data; RNL_TEST_DEVICE where it counts (host);
-CHROMIUM the browser, if it has an unusual name; sanitizer is configure's: memory and speed are not
-checked then, but its reports are failures.
+below; at the end "N passed, N failed, N skipped". env: HTTP_SERVER the program; HTTP_SECONDS the
+duration of wrk's load (20); HTTP_SEED of all random data; RNL_TEST_DEVICE where it counts (host);
+CHROMIUM the browser, if it has an unusual name; sanitizer is configure's: then memory and speed are
+not checked, but its reports are failures.
 """
 import os
 import sys

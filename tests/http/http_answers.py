@@ -126,7 +126,7 @@ def small_images_of_many_clients_are_their_own():
             in_threads(work, len(sizes))
             metrics = running.settled()
             if DEVICE != 'host' and options != ('--max-batch=0',):
-                # All but those of the two large sizes.
+                # All images except the two large sizes.
                 same(metrics['http_server_small_images_total'], 5 * rounds, 'small images')
             else:
                 assert 'http_server_small_images_total' not in metrics, metrics
@@ -158,7 +158,7 @@ def every_kind_of_png_is_read():
 @check
 def a_picture_has_the_same_edges_in_every_form_of_png():
     """8 sizes, 26 forms: grey, RGB, palette, alpha, a transparent colour; 1 to 16 bits a sample.
-    Each is interlaced and not."""
+    Each form is tested interlaced and not interlaced."""
     wants = {}
     with server() as running:
         for size in ((1, 1), (2, 3), (4, 5), (7, 8), (8, 8), (9, 17), (33, 20), (64, 64)):
@@ -187,7 +187,7 @@ def transparent_pixels_are_black_and_not_those_of_another_image():
         stops(running)
 
 
-# ---- its own figures ---------------------------------------------------------
+# ---- the server's metrics ---------------------------------------------------------
 
 @check
 def metrics_count_the_answers():

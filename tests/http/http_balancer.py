@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-HAProxy in front of three http_servers, by the configuration that is kept: for check_http.py.
+HAProxy in front of three http_servers, by the example's configuration: for check_http.py.
 
 The configuration is examples/http_server/haproxy.cfg, with other addresses, longer times, and
 without the lines for which HAProxy has to be root.
@@ -25,12 +25,12 @@ from http_stop import StopUnderLoad
 
 CONFIGURATION = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                              '../../examples/http_server/haproxy.cfg')
-# Debian has it where only root looks.
+# Debian installs it in a directory of root's PATH.
 HAPROXY = shutil.which('haproxy', path=os.environ.get('PATH', '') + ':/usr/sbin')
 ROOTS = r'^\t(user|group|chroot) .*\n'
 NAMES = ('s1', 's2', 's3')
 ANSWERED = 200          # answers that pass between two events
-LONGEST_S = 3600        # more than all events take
+LONGEST_S = 3600        # longer than all events
 NO_CHECK = 4096         # bytes: more than the request of a health check
 
 
@@ -40,7 +40,8 @@ def needs_haproxy():
 
 
 def waiting_bytes(port):
-    """Return: the most that a connection to that port has, and its program has not read."""
+    """Returns the largest number of bytes that a connection to that port has and its program has
+    not read."""
     with open('/proc/net/tcp') as table:
         rows = [line.split() for line in table][1:]
     return max([int(row[4].split(':')[1], 16) for row in rows
@@ -48,7 +49,7 @@ def waiting_bytes(port):
 
 
 def replaced(text, old, new, count=1):
-    """A line that is not there any more must not go unnoticed."""
+    """Replaces lines; fails if one is missing."""
     changed, nr = re.subn(old, new, text, flags=re.M)
     same(nr, count, 'lines like %r in haproxy.cfg' % old)
     return changed
@@ -58,14 +59,14 @@ class Balancer:
     """Three servers, and HAProxy in front of them."""
 
     def __init__(self, *options, timeout='%ds' % PATIENCE, stuck_serve=True):
-        """@timeout: until a server that has a request counts as hung.
-        @stuck_serve: one whose /healthz tells of a stuck worker is not left."""
+        """@timeout: until a server with a request counts as hung.
+        @stuck_serve: a server whose /healthz reports a stuck worker stays in use."""
         self.stuck_serve = stuck_serve
         self.options, self.timeout, self.servers, self.ports = options, timeout, {}, {}
         self.directory = tempfile.mkdtemp()
         self.control = self.directory + '/control'
         for name in NAMES:
-            # A bound socket keeps the port for this server, also while it is away.
+            # A bound socket reserves the port for this server, also while the server is down.
             reserved = self.ports[name] = socket.socket()
             reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             reserved.bind(('127.0.0.1', 0))
@@ -105,10 +106,10 @@ class Balancer:
         text = replaced(text, ROOTS, '', 3)
         text = replaced(text, r'/run/haproxy/admin\.sock', self.control)
         text = replaced(text, 'timeout server 15s', 'timeout server ' + self.timeout)
-        # A server of a busy machine is slow, and not lost.
+        # On a busy machine a server is slow, not lost.
         text = replaced(text, r'timeout (connect|check|client|http-request|queue) \d+s$',
                         r'timeout \1 %ds' % PATIENCE, 5)
-        if self.stuck_serve:    # a worker that gets no CPU counts as stuck, too
+        if self.stuck_serve:    # a worker without a CPU counts as stuck, too
             text = replaced(text, r'^\thttp-check send .*\n', r'\g<0>\thttp-check expect '
                             r'rstring "\"state\":\"(ok|overloaded|stuck)\""\n')
         text = replaced(text, r'bind 127\.0\.0\.1:8080$', 'bind fd@%d' % own.fileno())
@@ -130,7 +131,7 @@ class Balancer:
             return False
 
     def tell(self, command):
-        """Return: what HAProxy answers to a command of its runtime API."""
+        """Returns HAProxy's answer to a command of its runtime API."""
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(PATIENCE)
             control.connect(self.control)
@@ -141,7 +142,7 @@ class Balancer:
         same(self.tell('set server servers/%s state %s' % (name, state)).strip(), '', state)
 
     def figures(self, name):
-        """Return: the figures of a server, or of the BACKEND."""
+        """Returns the figures of a server, or of the BACKEND."""
         lines = self.tell('show stat').lstrip('# ').splitlines()
         return next(row for row in csv.DictReader(lines)
                     if (row['pxname'], row['svname']) == ('servers', name))
@@ -154,14 +155,14 @@ class Balancer:
               '%s does not become %s' % (name, state))
 
     def await_answers(self, name):
-        """Waits until a server has got requests from now on."""
+        """Waits until a server has received new requests."""
         before = self.figure(name, 'stot')
         until(lambda: self.figure(name, 'stot') > before + ANSWERED // 10,
               'no requests for %s' % name)
 
     def held_by(self, path, body):
-        """Sends a long request while all servers are frozen; the one that gets it stays so.
-        Return: its connection, and the name of that server."""
+        """Sends a long request while all servers are frozen; the server that gets it stays frozen.
+        Returns the connection, and the name of that server."""
         for each in self.servers.values():
             freeze(each.pid)
         before = {name: self.figure(name, 'scur') for name in NAMES}
@@ -170,7 +171,7 @@ class Balancer:
         got = []
         until(lambda: got.extend(n for n in NAMES if self.figure(n, 'scur') > before[n]) or got,
               'no server has the request')
-        # HAProxy may still be connecting, and a request that was not sent proves nothing.
+        # HAProxy may still be connecting, and a request that was not sent would prove nothing.
         until(lambda: waiting_bytes(port_of(self.ports[got[0]])) > NO_CHECK,
               'the request is not sent')
         for name in set(NAMES) - set(got):
@@ -179,7 +180,7 @@ class Balancer:
         return connection, got[0]
 
     def answers(self):
-        """Return: how many answers with a code of 200 to 299 each server has given."""
+        """Returns the number of answers with a code of 200 to 299 of each server."""
         return {name: self.figure(name, 'hrsp_2xx') for name in NAMES}
 
     def ends(self):
@@ -188,7 +189,7 @@ class Balancer:
 
 
 class BalancedLoad(StopUnderLoad):
-    """Clients to whom nothing may happen: neither an error nor a lost connection."""
+    """Clients that must not get errors or lose connections."""
 
     def __init__(self, balancer):
         image = images.png(120, 90, noise(10800))
@@ -242,7 +243,7 @@ def a_request_of_a_killed_server_is_answered_by_another():
         answer = connection.answer()
         is_code(answer, 200)
         same(answer.body, want, 'counts')
-        # Which of its counters HAProxy uses depends on how far it came with the lost server.
+        # HAProxy's counter depends on the state of the request to the lost server.
         gave = [each for each, nr in balancer.answers().items() if nr > before[each]]
         assert len(gave) == 1 and name not in gave, 'the answer is of %s, not of one but %s' % (
             gave, name)
@@ -252,7 +253,7 @@ def a_request_of_a_killed_server_is_answered_by_another():
 def a_request_of_a_hung_server_is_answered_by_another():
     needs_haproxy()
     body, want = max(BODIES, key=lambda pair: len(pair[0]))
-    for timeout in (3, 10):     # on a busy machine other servers may count as hung, too
+    for timeout in (3, 10):     # on a busy machine other servers may also count as hung
         with Balancer(timeout='%ds' % timeout) as balancer:
             connection, _ = balancer.held_by('/wc', body)
             connection.socket.settimeout(PATIENCE + 5 * timeout)
@@ -318,7 +319,7 @@ def two_servers_that_are_lost_at_the_same_time_lose_no_request():
 # ---- under load ----------------------------------------------------------------
 
 def servers_die(balancer, load, *names):
-    """SIGKILL: the balancer leaves the servers, and takes them back when they are there again."""
+    """SIGKILL: the balancer stops using the servers, and uses them again when they are back."""
     for name in names:
         balancer.await_state(name, 'UP')
     downs = [balancer.figure(name, 'chkdown') for name in names]
@@ -337,7 +338,7 @@ def servers_die(balancer, load, *names):
 
 
 def a_server_is_drained(balancer, load):
-    """It ends when it has nothing left to do, so no request is retried."""
+    """The server ends when it has no work left, so no request is retried."""
     balancer.set('s2', 'drain')
     until(lambda: balancer.figure('s2', 'scur') == 0, 's2 is not drained')
     served, retries = balancer.figure('s2', 'stot'), balancer.figure('s2', 'wretr')
@@ -352,7 +353,7 @@ def a_server_is_drained(balancer, load):
 
 
 def a_server_ends_by_itself(balancer, load):
-    """SIGTERM without a drain: it answers what it has, and the balancer leaves it."""
+    """SIGTERM without a drain: the server answers its requests, and the balancer stops using it."""
     same(balancer.servers['s3'].stop(), (0, ''), 'exit status and errors')
     balancer.await_state('s3', 'DOWN')
     load.await_answers()
@@ -383,7 +384,7 @@ def changes_beside_wrk(balancer):
         try:
             changes(balancer)
         finally:
-            wrk.send_signal(signal.SIGINT)      # its end
+            wrk.send_signal(signal.SIGINT)      # ends wrk
             load.read_figures(wrk)
             wrk.wait()
     load.judge_figures('overloaded')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What clients may cost examples/http_server in memory: for check_http.py."""
+"""Bounds of the memory that clients of examples/http_server use: for check_http.py."""
 import os
 import re
 import resource
@@ -14,13 +14,13 @@ from http_checks import (DEVICE, RANDOM, SHORT, Skip, check, in_threads, is_code
 from http_client import SANITIZER, Connection, Unanswered, ask, freeze, request_bytes
 
 MEGABYTE = 1 << 20
-FIGURES = MEGABYTE              # of answers to /metrics, which are not bound by --memory
+FIGURES = MEGABYTE              # answers to /metrics, which --memory does not bound
 
 
 # ---- images ------------------------------------------------------------------
 
 def zeros(megabytes):
-    """Compressed as far as it goes."""
+    """Returns zeros with the best compression."""
     to = zlib.compressobj(9)
     return b''.join(to.compress(bytes(MEGABYTE)) for _ in range(megabytes)) + to.flush()
 
@@ -52,14 +52,14 @@ def small_images_that_ask_for_much_cost_little():
             is_code(ask(running.port, '/sobel', file), 200)
         grown, cpu = running.rss_kb() - before, running.cpu_seconds() - cpu
         assert SANITIZER or grown < 30000, 'grown by %d kB' % grown
-        # Inflating all of it takes seconds.
+        # Inflating all data would take seconds.
         assert SANITIZER or cpu < 0.5, '%.1f CPU seconds' % cpu
         stops(running)
 
 
 @check
 def interlaced_images_are_read():
-    """Their rows come in seven passes: the data's size is counted for each."""
+    """Interlaced rows have seven passes: the data's size is computed for each."""
     with server('--workers=1') as running:
         for width, height in ((1, 1), (2, 3), (4, 4), (5, 9), (33, 17), (300, 200)):
             is_code(ask(running.port, '/sobel', images.interlaced(width, height, noise)), 200)
@@ -69,9 +69,9 @@ def interlaced_images_are_read():
 # ---- connections -------------------------------------------------------------
 
 def fills(running, nr):
-    """As many clients, each with a part of a request."""
+    """Connects @nr clients, each with a part of a request."""
     clients = []
-    for _ in range(nr):     # one after the other: a silent one would make space for the last
+    for _ in range(nr):     # one after the other: an idle client would be closed for the last one
         clients.append(Connection(running.port))
         clients[-1].send(request_bytes('/wc', b'one') + request_bytes('/wc', b'one')[:-1])
         is_code(clients[-1].answer(), 200)
@@ -117,7 +117,7 @@ def a_client_whose_request_lies_unread_is_not_closed_for_others():
             idle.append(Connection(running.port))
             is_code(idle[-1].ask('/wc', b'one'), 200)
         freeze(running.pid)
-        time.sleep(0.2)         # by its clock the first one was silent for longer than --linger
+        time.sleep(0.2)         # by its clock the first client was idle beyond --linger
         other = Connection(running.port)
         for connection in (idle[0], other):
             connection.send(request_bytes('/wc', b'two'))
@@ -147,7 +147,7 @@ def without_descriptors_it_waits_says_so_once_and_goes_on():
 
     if DEVICE != 'host' or os.environ.get('RNL_TEST_FAKE'):
         raise Skip('CUDA needs descriptors of its own')
-    # With two loops one may have taken all before the other accepts the first client.
+    # With two loops, one may take all clients before the other accepts its first client.
     with server('--loops=1', before=few) as running:
         clients = [Connection(running.port) for _ in range(80)]
         until(lambda: b'accepting a connection: Too many open' in running.errors, 'no message')
@@ -191,7 +191,7 @@ def partial_bodies_are_bounded_together():
         until(lambda: under_way(running) > limit - 2 * size, 'the memory does not fill')
         most = running.rss_kb()
         assert under_way(running) <= limit + FIGURES
-        # What CUDA takes is not known to the server.
+        # The server does not know CUDA's memory.
         assert SANITIZER or DEVICE != 'host' or most < running.bound_kb, '%d kB' % most
         for connection in clients:
             connection.send(b'\0')
@@ -207,7 +207,7 @@ def partial_bodies_are_bounded_together():
 
 @check
 def answers_that_are_not_read_are_bounded_together():
-    # More than the kernel takes for a client.
+    # More than the kernel buffers for a client.
     image = images.pnm(5, 3500, 3500, noise(3500 * 3500))
     with server('--memory=40M', '--slots=2', '--max-body=16M', '--max-pixels=16M') as running:
         clients, codes = [Connection(running.port, takes=4096) for _ in range(5)], []
@@ -234,7 +234,7 @@ def all_slots_have_space_for_a_larger_body():
 
 
 class Crowd:
-    """Clients of all kinds, for a time; the memory that the server has meanwhile."""
+    """Clients of all kinds, for a time; measures the server's memory meanwhile."""
 
     def __init__(self, running, seconds):
         self.running, self.most_kb, self.answers = running, 0, 0
@@ -246,7 +246,7 @@ class Crowd:
             try:
                 answer = ask(self.running.port, *(('/sobel', image) if index % 2 else
                                                   ('/wc', bytes(200000))))
-            except Unanswered:      # refused, and too slow to see it before the connection ends
+            except Unanswered:      # refused, but the connection ended before the client read it
                 continue
             assert answer.code in (200, 503), answer.code
             self.answers += 1
@@ -281,7 +281,7 @@ class Crowd:
 @check
 def a_crowd_of_all_kinds_takes_no_more_memory_than_the_server_said():
     seconds = 3 if SHORT else float(os.environ.get('HTTP_SECONDS', 20))
-    # Little of each, so that the bound is met, and small.
+    # Small limits, so the bound is reached and small.
     with server('--slots=8', '--max-pixels=256K', '--max-body=256K', '--memory=16M',
                 '--connections=200') as running:
         crowd = Crowd(running, seconds)

@@ -2,8 +2,8 @@
 """
 Headless Chromium, driven by its DevTools protocol over a pipe: for http_page.py.
 
-The pipe is descriptors 3 and 4 of the browser; each message is JSON with a NUL behind it
-(https://chromedevtools.github.io/devtools-protocol).  Whatever the page complains about is kept.
+The pipe is descriptors 3 and 4 of the browser; each message is JSON, followed by a NUL
+(https://chromedevtools.github.io/devtools-protocol). The page's complaints are kept.
 """
 import base64
 import fcntl
@@ -18,7 +18,7 @@ import time
 
 from http_client import PATIENCE
 
-# Any of these is Chromium, or Chrome.
+# Each of these is Chromium or Chrome.
 PROGRAM = os.environ.get('CHROMIUM') or next(
     filter(None, map(shutil.which, ('chromium', 'chromium-browser', 'google-chrome'))), None)
 OPTIONS = ('--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
@@ -33,7 +33,7 @@ os.execv(sys.argv[3], sys.argv[3:])'''
 
 
 class Gone(Exception):
-    """The page went to another one before the command was done."""
+    """The browser loaded another page before the command was done."""
 
 
 class Browser:
@@ -43,7 +43,7 @@ class Browser:
         self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         to_browser, self.to = os.pipe()
         self.come, from_browser = os.pipe()
-        # BEGIN makes 3 and 4 of these, so they are neither yet.
+        # BEGIN copies these to 3 and 4, so they must have other numbers.
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 5) for end in (to_browser, from_browser)]
         self.process = subprocess.Popen(
             [sys.executable, '-c', BEGIN, *map(str, ends), PROGRAM, *OPTIONS,
@@ -105,7 +105,8 @@ class Browser:
             self.complaints.append(json.dumps(told)[:1000])
 
     def call(self, method, **params):
-        """Return: the result of a command to the page; of the browser, before there is one."""
+        """Returns the result of a command to the page, or to the browser if there is no page
+        yet."""
         self.nr += 1
         nr = self.nr
         message = {'id': nr, 'method': method, 'params': params}
@@ -131,14 +132,14 @@ class Browser:
         self.until('location.href == %s && document.readyState == "complete"' % json.dumps(url))
 
     def run(self, script):
-        """Return: the value of an expression, which may be a promise."""
+        """Returns the value of an expression, which may be a promise."""
         told = self.call('Runtime.evaluate', expression=script, returnByValue=True,
                          awaitPromise=True, userGesture=True)
         assert 'exceptionDetails' not in told, '%s: %s' % (script, told['exceptionDetails'])
         return told['result'].get('value')
 
     def until(self, script):
-        """Waits until an expression is true.  Return: its value."""
+        """Waits until an expression is true. Returns its value."""
         end = time.monotonic() + PATIENCE
         while True:
             try:
@@ -151,7 +152,7 @@ class Browser:
             time.sleep(0.02)
 
     def submit(self, name):
-        """Submits a form; without scripts the page goes to the answer."""
+        """Submits a form; without scripts the browser shows the answer."""
         try:
             self.run("document.getElementById('%s').requestSubmit()" % name)
         except Gone:
@@ -171,6 +172,6 @@ class Browser:
             {'name': name.replace('_', '-'), 'value': value} for name, value in features.items()])
 
     def screenshot(self):
-        """Return: the whole page as a PNG."""
+        """Returns the whole page as a PNG."""
         return base64.b64decode(self.call('Page.captureScreenshot', format='png',
                                           captureBeyondViewport=True)['data'])

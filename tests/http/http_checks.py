@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the checks of examples/http_server have in common: for check_http.py."""
+"""Common parts of the checks of examples/http_server: for check_http.py."""
 import glob
 import os
 import random
@@ -19,7 +19,7 @@ LINGER = '--linger=500'
 
 
 class Skip(Exception):
-    """Why a check cannot be made here."""
+    """The reason why a check cannot run here."""
 
 
 def check(function):
@@ -28,9 +28,9 @@ def check(function):
 
 
 def server(*options, **more):
-    """A server that ends soon; a check of the end passes LINGER.  Only a check of the grace, or of
-    another limit on time, has a short one: on a busy machine others would meet theirs.  After a
-    failure the grace is a fifth, PATIENCE."""
+    """Returns a server that ends soon; a check of the end passes LINGER. Only checks of the grace,
+    or of another time limit, use short limits: on a busy machine other checks would reach them.
+    After a failure the grace is a fifth, PATIENCE."""
     return Server('--linger=100', '--max-pixels=1M', '--deadline=0', '--grace=%d' % (5 * PATIENCE),
                   '--head-time=600', '--request-time=600', '--idle-time=600',
                   *options, device=DEVICE, **more)
@@ -50,7 +50,7 @@ def is_code(answer, code):
 
 
 def until(condition, what):
-    """Waits until a condition is true; @what says that it is not.  Return: its value."""
+    """Waits until a condition is true; @what is the error message. Returns its value."""
     end = time.monotonic() + PATIENCE
     while not (value := condition()):
         assert time.monotonic() < end, what
@@ -59,14 +59,14 @@ def until(condition, what):
 
 
 def counts(body):
-    """The answer that the server should give, computed by wc."""
+    """Returns the expected answer, computed by wc."""
     words = subprocess.run(['wc', '-lwc'], input=body, stdout=subprocess.PIPE, check=True,
                            env={**os.environ, 'LC_ALL': 'C'}).stdout.split()
     return b'{"lines":%s,"words":%s,"bytes":%s}\n' % tuple(words)
 
 
 def real_bodies():
-    """Files and made-up bodies, each at most a megabyte, the server's limit."""
+    """Returns files and generated bodies, each at most a megabyte, the server's limit."""
     top = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
     files = sorted(glob.glob(top + '/src/*/*.c') + glob.glob('/usr/share/common-licenses/*'))
     if SHORT:
@@ -106,6 +106,6 @@ def noise(size):
 
 
 def picture(width, height):
-    """Something with flat areas and edges."""
+    """Returns a picture with flat areas and edges."""
     return bytes((x * 7 ^ y * 3) & 0xf0 if x + y > width // 2 else 30
                  for y in range(height) for x in range(width))

@@ -11,7 +11,7 @@ import threading
 import time
 
 SANITIZER = os.environ.get('sanitizer', '')
-# How many times slower than usual this build is.
+# The factor by which this build is slower than usual.
 SCALE = float(os.environ.get('RNL_TEST_SCALE') or 1)
 # Sanitizers and busy machines are slow.
 PATIENCE = 120 if SANITIZER or SCALE > 1 else 30
@@ -22,7 +22,7 @@ class Unanswered(Exception):
 
 
 class Broken(Exception):
-    """The received bytes are not one whole HTTP/1.1 answer."""
+    """The received bytes are not one complete HTTP/1.1 answer."""
 
 
 class Answer:
@@ -54,7 +54,7 @@ class Connection:
     """One connection; requests one after the other."""
 
     def __init__(self, port, timeout=PATIENCE, takes=None):
-        """@takes: about how many bytes come before they are read."""
+        """@takes: approximate number of bytes that are received before they are read."""
         self.socket = socket.socket()
         self.socket.settimeout(timeout)
         if takes:
@@ -91,7 +91,7 @@ class Connection:
         return bool(data)
 
     def ended(self):
-        """Whether the server closes the connection without sending anything more."""
+        """Returns True if the server closes the connection without sending more."""
         try:
             return not self.more() and not self.rest
         except socket.timeout:
@@ -129,7 +129,7 @@ class Connection:
 
 
 def ask(port, path, body=None, **more):
-    """One request on a connection of its own."""
+    """Sends one request on a new connection."""
     connection = Connection(port)
     try:
         return connection.ask(path, body, **more)
@@ -138,7 +138,7 @@ def ask(port, path, body=None, **more):
 
 
 def state_of(path):
-    """Return: the letter of a process or a thread, by its stat file; Z if it is gone."""
+    """Returns the state letter of a process or a thread from its stat file; Z if it has ended."""
     try:
         with open(path) as stat:
             return stat.read().rsplit(')', 1)[1].split()[0]
@@ -147,8 +147,8 @@ def state_of(path):
 
 
 def freeze(pid):
-    """Stops a process, until SIGCONT.  Its threads run on for a moment after the signal, so this
-    waits for each: none of them accepts a connection after the return."""
+    """Stops a process, until SIGCONT. Its threads run for a moment after the signal, so this waits
+    for each: no thread accepts a connection after the return."""
     os.kill(pid, signal.SIGSTOP)
     end = time.monotonic() + PATIENCE
     while any(state_of(path) not in 'TZ' for path in glob.glob('/proc/%d/task/*/stat' % pid)):
@@ -156,8 +156,8 @@ def freeze(pid):
         time.sleep(0.001)
 
 
-# Becomes a program to which sockets are passed, as systemd does it: argv is their number, as
-# LISTEN_FDS has it, their descriptors, and the program with its arguments.
+# Executes a program and passes sockets to it, like systemd: argv is their number (LISTEN_FDS),
+# their descriptors, and the program with its arguments.
 PASS = """
 import fcntl, os, sys
 number, fds, command = sys.argv[1], sys.argv[2].split(), sys.argv[3:]
@@ -170,7 +170,7 @@ os.execve(command[0], command, {**os.environ, 'LISTEN_PID': str(os.getpid()), 'L
 
 
 def passing(sockets, number=None):
-    """Return: what goes before a command, and Popen()'s pass_fds."""
+    """Returns the prefix of a command, and Popen()'s pass_fds."""
     fds = [s.fileno() for s in sockets]
     number = str(len(fds)) if number is None else number
     return [sys.executable, '-c', PASS, number, ' '.join(map(str, fds))], fds
@@ -183,7 +183,7 @@ class Server:
 
     def __init__(self, *options, device='host', before=None, sockets=()):
         """@before: called in the new process before the program starts.
-        @sockets: that listen; the program takes them instead of opening one."""
+        @sockets: listening sockets, which the program uses instead of opening one."""
         first, fds = passing(sockets) if sockets else ([], [])
         self.process = subprocess.Popen(
             first + [self.PROGRAM, '--listen=127.0.0.1:0', '--device=' + device, *options],
@@ -220,7 +220,7 @@ class Server:
         self.process.send_signal(number)
 
     def wait(self, timeout=PATIENCE):
-        """Return: the exit status, and what it wrote to standard error."""
+        """Returns the exit status and the standard error."""
         status = self.process.wait(timeout)
         self.reader.join()
         return status, self.errors.decode(errors='replace')
@@ -230,13 +230,13 @@ class Server:
         return self.wait()
 
     def children(self):
-        """Return: the pids of its children that are alive."""
+        """Returns the pids of its live children."""
         pids = []
         for name in filter(str.isdigit, os.listdir('/proc')):
             try:
                 with open('/proc/%s/stat' % name) as stat:
                     state, parent = stat.read().rsplit(')', 1)[1].split()[:2]
-            except OSError:             # gone meanwhile
+            except OSError:             # ended meanwhile
                 continue
             if int(parent) == self.pid and state != 'Z':
                 pids.append(int(name))
@@ -252,7 +252,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
     def metrics(self):
-        """Return: { 'name{labels}': value }; every line must be well formed."""
+        """Returns { 'name{labels}': value }; every line must be well formed."""
         answer = ask(self.port, '/metrics')
         values = {}
         for line in answer.body.decode().splitlines():
@@ -266,7 +266,7 @@ class Server:
         return values
 
     def settled(self):
-        """Waits until the only open request is that for the metrics.  Return: the metrics."""
+        """Waits until the metrics' request is the only open one. Returns the metrics."""
         end = time.monotonic() + PATIENCE
         while True:
             metrics = self.metrics()

@@ -46,7 +46,7 @@ def answers_that_take_long_are_waited_for():
         waiting = [Connection(running.port) for _ in range(8)]
         for connection in waiting:
             connection.send(request_bytes('/sobel', image))
-        # On a busy machine some are answered before others have come.
+        # On a busy machine some clients are answered before others have connected.
         came, end = 0, time.monotonic() + PATIENCE
         while came < len(waiting):
             metrics = running.metrics()
@@ -61,13 +61,13 @@ def answers_that_take_long_are_waited_for():
 
 
 def answers_slow_requests(linger):
-    """@linger: in ms; a piece comes in less."""
+    """@linger: in ms; the pieces arrive faster."""
     with server('--linger=%d' % linger) as running:
         body, want = BODIES[3]
         data = request_bytes('/wc', body)
         slow, idle = Connection(running.port), Connection(running.port)
         is_code(idle.ask('/wc', b'one'), 200)
-        slow.send(request_bytes('/wc', b'one') + data[:20])     # so the answer says that both came
+        slow.send(request_bytes('/wc', b'one') + data[:20])     # its answer shows that both arrived
         is_code(slow.answer(), 200)
         running.signal()
         for at in range(20, len(data), len(data) // 6 + 1):
@@ -82,7 +82,7 @@ def answers_slow_requests(linger):
 def a_request_that_comes_slowly_is_answered_before_it_ends():
     try:
         answers_slow_requests(500)
-    except Unanswered:          # this machine is too busy for pieces in time
+    except Unanswered:          # the machine is too busy to send the pieces in time
         answers_slow_requests(10000)
 
 
@@ -93,9 +93,9 @@ def await_jobs(running, number):
 
 
 def hangs(body, grace):
-    """A request that holds the only worker, and one that is queued behind; then the end, in
-    @grace seconds; in the last fourth of them the pool is stopped.
-    Return: whether both that can be answered are, and the exit status and standard error."""
+    """Sends a request that holds the only worker, and one that is queued after it; then ends the
+    server, in @grace seconds; in the last quarter the pool is stopped. Returns whether both
+    requests that can be answered are, the exit status and standard error."""
     with server('--grace=%d' % grace, '--workers=1', '--allow-crash') as running:
         held, queued = Connection(running.port), Connection(running.port)
         held.send(request_bytes('/hang', body))
@@ -128,7 +128,8 @@ def a_handler_that_asks_ends_before_the_grace():
 def a_handler_that_hangs_is_named_when_the_grace_is_over():
     for grace in GRACES:
         answered, (status, errors) = hangs(b'x', grace)
-        # SIGALRM: its last words took too long.  2: a loop had not closed yet what it answered.
+        # SIGALRM: its last messages took too long. 2: a loop had not closed its answered
+        # connections.
         if answered and status != -signal.SIGALRM and ' is over: 2 requests' not in errors:
             break
     assert answered, errors

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""examples/http_server when its device fails for good: for check_http.py."""
+"""examples/http_server when its device fails permanently: for check_http.py."""
 import json
 import time
 
@@ -11,8 +11,8 @@ from http_stop import StopUnderLoad
 
 WORKERS = '--workers=8'
 CRASHES = '--allow-crash'
-# Promised are two periods of the watchdog, of 100 ms each.  A busy machine may break that for it:
-# of tries for PATIENCE, one must be in time.
+# The limit is two periods of the watchdog, of 100 ms each. A busy machine may exceed it, so one of
+# the tries within PATIENCE must be in time.
 DEFINITE_S = 0.2 * SCALE
 HAS_FAILED = b'the device has failed'
 
@@ -23,10 +23,10 @@ def needs_a_device():
 
 
 class FailUnderLoad(StopUnderLoad):
-    """As its base; besides, an answer may be 503, and only because the device has failed."""
+    """Like the base class, but an answer may be 503 if the device has failed."""
 
     def __init__(self, running, fresh):
-        """@fresh: another process goes on, and may answer 200 after one has failed."""
+        """@fresh: another process takes over, and may answer 200 after the failure."""
         image = images.png(120, 90, noise(10800))
         super().__init__(running, BODIES, image, SEED)
         answer = ask(running.port, '/sobel', image)
@@ -53,13 +53,14 @@ class FailUnderLoad(StopUnderLoad):
 
 
 def crash(running, health=None):
-    """Makes the device fail.  @health: a connection; return: s until /healthz tells it there."""
+    """Makes the device fail. @health: a connection. Returns the seconds until /healthz reports it
+    there."""
     began = time.monotonic()
     connection = Connection(running.port)
     connection.send(request_bytes('/crash', b''))
     while health:
         answer = health.ask('/healthz')
-        # A busy machine may have a worker stuck meanwhile.
+        # On a busy machine a worker may be stuck meanwhile.
         if answer.code == 503 and json.loads(answer.body)['state'] != 'stuck':
             break
         assert answer.code in (200, 503), answer.code
@@ -125,7 +126,7 @@ def healthz_tells_of_a_failure_within_200_ms():
 
 
 def fails_under_load(*options):
-    """Return: the server's standard error."""
+    """Returns the server's standard error."""
     needs_a_device()
     with server(LINGER, WORKERS, CRASHES, *options) as running:
         load = FailUnderLoad(running, False)
@@ -152,7 +153,7 @@ def under_load_a_failure_is_503_and_nothing_is_wrong():
 
 @check
 def under_load_sync_fails_in_the_same_way():
-    # No job of a worker fails, so the library prints nothing.
+    # No job of a worker fails, so the library prints no message.
     same(fails_under_load('--handler=sync'), '', 'standard error')
 
 
@@ -177,7 +178,7 @@ def a_server_that_is_to_leave_exits_with_75():
     needs_a_device()
     try:
         leaves(500)
-    except Unanswered:          # this machine is too busy for a rest in time
+    except Unanswered:          # the machine is too busy to send the rest in time
         leaves(10000)
 
 
@@ -191,7 +192,7 @@ def with_sync_it_exits_with_75_too():
 
 
 def leaves_a_client(grace, linger):
-    """Return: the exit status, and standard error."""
+    """Returns the exit status and standard error."""
     with server('--exit-on-failure', '--grace=%d' % grace, '--linger=%d' % linger,
                 CRASHES) as running:
         slow = Connection(running.port)
@@ -208,7 +209,7 @@ def leaves_a_client(grace, linger):
 @check
 def a_server_that_is_to_leave_does_not_wait_for_clients():
     needs_a_device()
-    # The grace is a fifth then.  If it is busy for almost as long, it takes the client for gone.
+    # The grace is a fifth then. A server that is busy for almost as long treats the client as lost.
     for grace in (10, 40):
         status, errors = leaves_a_client(grace, grace * 190)
         if status == 1:

@@ -37,7 +37,7 @@ def memory_mb(pids):
 
 
 def wait_for_all(running):
-    """The first process says where it listens; the others may still begin."""
+    """Waits for all processes: the first one reports the port, the others may still start."""
     while True:
         says = json.loads(ask(running.port, '/healthz').body)
         if 'processes' not in says or says['well'] == len(says['processes']):
@@ -46,8 +46,8 @@ def wait_for_all(running):
 
 
 def measure(way, path, body, connections, seconds, threads):
-    """Return: requests a second, p50 and p99 in ms, MB, and how many were not answered right."""
-    slots = 2 * connections             # however the kernel shares connections out
+    """Returns requests per second, p50 and p99 in ms, MB, and the number of wrong answers."""
+    slots = 2 * connections             # however the kernel distributes connections
     device = 'auto' if 'gpus=' in way else os.environ.get('RNL_TEST_DEVICE', 'host')
     options = ['--' + option for option in way.split('+')]
     with Server('--slots=%d' % slots, '--max-body=256K', '--max-pixels=64K', '--linger=100',

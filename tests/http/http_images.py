@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Images and their edges, computed slowly and plainly: for check_http.py."""
+"""Images and their edges, computed in a slow and simple way: for check_http.py."""
 import struct
 import zlib
 
@@ -20,13 +20,13 @@ def png(width, height, samples, color=0, depth=8, palette=None):
             chunk(b'IDAT', zlib.compress(data)) + chunk(b'IEND', b''))
 
 
-# Where they begin, and their steps: across and down.
+# Start of each pass, and its steps: across and down.
 ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2),
          (0, 1, 1, 2))
 
 
 def packed(samples, depth):
-    """Return: a row of them."""
+    """Returns a row of the samples."""
     if depth == 16:
         return struct.pack('>%dH' % len(samples), *samples)
     row = bytearray((len(samples) * depth + 7) // 8)
@@ -67,7 +67,7 @@ def form(size, level, color, depth, clear, by_adam7):
             return white
         if depth < 16:
             return value
-        # Any lower byte that is rounded to the same 8 bits; libpng is not so exact with colours.
+        # Any lower byte that rounds to the same 8 bits; with colours libpng is less exact.
         lower = 0 if color & 2 else (x * 37 + y * 11) % 255 - 127
         return min(max(value * 257 + lower, 0), top)
 
@@ -97,7 +97,7 @@ def interlaced(width, height, noise):
 
 
 def with_chunks(file, chunks):
-    """The PNG with these behind its header."""
+    """Returns the PNG with the chunks inserted after its header."""
     return file[:33] + chunks + file[33:]
 
 
@@ -106,14 +106,14 @@ def pnm(kind, width, height, samples, header='P%d\n# a comment\n%d %d\n255\n'):
 
 
 def decode_size(file):
-    """Return: width and height of a whole PNG."""
+    """Returns width and height of a complete PNG."""
     if file[:8] != SIGNATURE or file[-12:] != chunk(b'IEND', b''):
         raise ValueError('no whole PNG')
     return struct.unpack_from('>II', file, 16)
 
 
 def decode_png(file):
-    """Return: width, height, and the bytes of a PNG with 8 bits of grey; raises ValueError."""
+    """Returns width, height, and the bytes of a PNG with 8 bits of grey; raises ValueError."""
     if file[:8] != SIGNATURE:
         raise ValueError('no PNG')
     at, data, head = 8, b'', None
@@ -166,6 +166,6 @@ def sobel(width, height, pixels):
 
 
 def grey_of_rgb(samples):
-    """By the rule of ppmtopgm."""
+    """Converts to grey by the rule of ppmtopgm."""
     return bytes((299 * samples[i] + 587 * samples[i + 1] + 114 * samples[i + 2] + 500) // 1000
                  for i in range(0, len(samples), 3))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How long clients may take, and what is refused at once, by examples/http_server: for
-check_http.py."""
+"""Time limits of examples/http_server's clients, and immediate refusals: for check_http.py."""
 import json
 import os
 import select
@@ -30,7 +29,7 @@ def is_refused(connection, code, has_body=True):
 
 
 def trickles(running, data):
-    """Sends byte after byte until it is answered."""
+    """Sends byte after byte until there is an answer."""
     connection = Connection(running.port)
     stop = threading.Event()
 
@@ -70,7 +69,7 @@ def clients_that_are_silent_are_closed():
             served = Connection(running.port)
             try:
                 is_code(served.ask('/wc', b'one'), 200)
-            except Unanswered:      # it was silent for too long
+            except Unanswered:      # it was idle for too long
                 served = None
         assert new.ended() and served.ended(), 'connections are left open'
         stops(running)
@@ -78,7 +77,7 @@ def clients_that_are_silent_are_closed():
 
 @check
 def clients_that_do_not_take_their_answer_are_closed():
-    # More than the kernel takes for a client.
+    # More than the kernel buffers for a client.
     image = images.pnm(5, 3500, 3500, noise(3500 * 3500))
     with server('--request-time=%d' % (20 if SANITIZER else 2), '--max-body=16M',
                 '--max-pixels=16M', '--slots=2') as running:
@@ -92,7 +91,7 @@ def clients_that_do_not_take_their_answer_are_closed():
 
 
 def ends_beside_tricklers(grace, linger):
-    """@grace: in s; @linger: in ms, for which the server reads on behind an answer."""
+    """@grace: in s; @linger: in ms, the time for which the server reads after an answer."""
     with server('--linger=%d' % linger, '--grace=%d' % grace) as running:
         data = request_bytes('/wc', bytes(10000))
         clients = [Connection(running.port) for _ in range(4)]
@@ -102,7 +101,8 @@ def ends_beside_tricklers(grace, linger):
         running.signal()
         at = 20
         while running.process.poll() is None:
-            # What a client sends behind its answer would reset the connection, with the answer.
+            # Data that a client sends after its answer would reset the connection and lose the
+            # answer.
             answered = select.select([connection.socket for connection in clients], [], [], 0)[0]
             for connection in clients:
                 if connection.socket not in answered:
@@ -147,7 +147,7 @@ def clients_that_trickle_do_not_keep_it_from_ending():
 
 @check
 def slow_clients_hold_no_worker():
-    # More than the kernel takes for a client.
+    # More than the kernel buffers for a client.
     image = images.pnm(5, 3000, 3000, noise(3000 * 3000))
     with server('--workers=1', '--slots=1', '--loops=1', '--max-body=16M',
                 '--max-pixels=16M') as running:
@@ -179,21 +179,21 @@ def the_deadline_bounds_the_answer_and_the_slot_comes_back():
     with server('--deadline=300', '--workers=1', '--slots=1', '--loops=1',
                 '--allow-crash') as running:
         connection = Connection(running.port)
-        is_code(connection.ask('/hang', b''), 504)      # it hangs until it is cancelled
+        is_code(connection.ask('/hang', b''), 504)      # hangs until it is cancelled
         until(lambda: slots_used(running) == 0, 'the slot stays used')
-        # On a busy machine the next one may be late, too.
+        # On a busy machine the next job may expire, too.
         until(lambda: connection.ask('/wc', b'one').code == 200, 'no answer')
         stops(running)
 
 
 def ends_with_a_stuck_worker(grace):
-    """Return: the exit status, and standard error."""
+    """Returns the exit status and standard error."""
     with server('--deadline=300', '--workers=1', '--slots=4', '--loops=1', '--grace=%d' % grace,
                 '--allow-crash') as running:
         hangs = Connection(running.port)
 
-        def is_stuck():         # a busy worker may start none in time
-            is_code(hangs.ask('/hang', b'x'), 504)      # for ever
+        def is_stuck():         # on a busy machine a worker may start no job in time
+            is_code(hangs.ask('/hang', b'x'), 504)      # hangs forever
             return json.loads(ask(running.port, '/healthz').body)['stuck_workers'] == 1
 
         until(is_stuck, 'no worker hangs')
@@ -207,7 +207,7 @@ def ends_with_a_stuck_worker(grace):
 def the_deadline_bounds_the_answer_whatever_a_worker_is_at():
     for grace in (4, 8, 16):
         status, errors = ends_with_a_stuck_worker(grace)
-        # SIGALRM: its last words took too long.
+        # SIGALRM: its last messages took too long.
         if status != -signal.SIGALRM:
             break
     same(status, 1, 'exit status')
@@ -228,7 +228,7 @@ def a_body_that_is_too_long_is_refused_before_it_comes():
         connection.send(request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked'])
                         + b'10001\r\n')
         is_refused(connection, 413)
-        # The client reads it though it goes on sending.
+        # The client reads the answer while it goes on sending.
         connection = Connection(running.port)
         connection.send(request_bytes('/wc', bytes(3000000)))
         is_refused(connection, 413)
@@ -249,7 +249,7 @@ def other_signals_end_it_in_the_same_way_or_not_at_all():
             slow.send(request_bytes('/wc', b'one') + body[:-500])
             is_code(slow.answer(), 200)
             serving = running.children()[0] if options else running.pid
-            freeze(serving)     # or the rest may come too late
+            freeze(serving)     # or the rest may be too late
             running.signal(signal.SIGUSR1)
             running.signal(signal.SIGUSR2)
             running.signal(number)
@@ -282,7 +282,7 @@ def without_standard_descriptors_no_message_goes_to_a_client():
         hangs.send(request_bytes('/hang', b'x'))
         until(lambda: b'http_server_open 2\n' in clients[1].ask('/metrics').body,
               'the request does not come')
-        process.send_signal(signal.SIGTERM)     # at its end it has something to say
+        process.send_signal(signal.SIGTERM)     # it prints a message at its end
         assert process.wait(PATIENCE) in (1, -signal.SIGALRM)
         for connection in clients:
             assert connection.ended(), connection.rest

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """
-wrk's load on examples/http_server, and what memory and CPU it takes: for check_http.py.
+wrk's load on examples/http_server, and the server's memory and CPU time: for check_http.py.
 
 wrk posts mixed bodies on 64 connections and looks each answer up among the right ones
-(http_post.lua).  It cannot tell which answer belongs to which request.  So a few slower clients
-beside it compare every answer with that to its own body.
+(http_post.lua). It cannot assign answers to requests. So a few slower clients also run, and compare
+each answer with the right answer for their body.
 """
 import os
 import re

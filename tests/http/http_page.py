@@ -54,7 +54,7 @@ def luminance(colour):
 
 
 def contrast(one, other):
-    """As WCAG 2 has it."""
+    """Returns the contrast as defined by WCAG 2."""
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
@@ -178,7 +178,7 @@ def forms_with_random_damage_do_no_harm():
             answer = connection.ask('/sobel', bytes(file[:RANDOM.choice((1 << 20, at))]), headers=[
                 'Content-Type: multipart/form-data; boundary=' + B])
             codes[answer.code] += 1
-        # How many of them are right by luck depends on the seed.
+        # The number of forms that are valid by chance depends on the seed.
         assert codes[400], codes
         is_code(connection.ask('/sobel', good, headers=['Content-Type: multipart/form-data; boundary=' + B]), 200)
         running.settled()
@@ -188,7 +188,7 @@ def forms_with_random_damage_do_no_harm():
 # ---- figures -------------------------------------------------------------------
 
 def live_of(running):
-    """Return: what /live says of the only process."""
+    """Returns the data of the only process from /live."""
     answer = ask(running.port, '/live')
     is_code(answer, 200)
     process, = json.loads(answer.body)['processes']
@@ -196,7 +196,7 @@ def live_of(running):
 
 
 def worked(process, kind):
-    """Which workers had jobs of a kind in the last seconds."""
+    """Returns the workers that had jobs of a kind in the last seconds."""
     return [i for i, worker in enumerate(process['timeline']['workers'])
             if worker.get(kind, '').strip('0')]
 
@@ -215,8 +215,8 @@ def load_once(running):
 
 
 def load_all(running):
-    """Makes load until the timeline tells of each kind: on a busy machine it may forget before.
-    Return: how many requests that was, of each path."""
+    """Makes load until the timeline shows each kind: on a busy machine entries may expire before.
+    Returns the number of requests of each path."""
     end = time.monotonic() + PATIENCE
     for times in range(1, 100):
         load_once(running)
@@ -241,7 +241,7 @@ def live_figures_are_those_of_the_requests():
         same((after['queued'], after['in_flight'], after['slots_used']), (0, 0, 0), 'jobs now')
         same(after['timeline']['of'], 'worker', 'rows')
         overlap = after['overlap']
-        each = 3 if DEVICE == 'host' else 4     # and a batch
+        each = 3 if DEVICE == 'host' else 4     # plus a batch
         assert overlap['jobs'] <= each * nr, overlap
         assert overlap['busy_us'] <= overlap['sum_us'], overlap
         metrics = running.settled()
@@ -256,11 +256,11 @@ def live_figures_are_those_of_the_requests():
 
 
 def the_timeline_is_empty(running):
-    """It comes true some seconds after the last job."""
+    """Waits until the timeline is empty, some seconds after the last job."""
     end = time.monotonic() + PATIENCE
     while True:
         process = live_of(running)
-        # A short job may be in the time of both, and too short for a column.
+        # A short job may still count in the overlap, but be too short for a column.
         left = any(process['timeline']['workers']), process['overlap']['jobs']
         if left == (False, 0):
             break
@@ -278,7 +278,7 @@ def the_timeline_forgets():
 
 @check
 def a_batch_of_small_pictures_has_a_span():
-    """A job decodes, and one encodes; a batch is between them, where there is a device."""
+    """One job decodes, one encodes; on a device there is a batch between them."""
     with server('--loops=1') as running:
         end = time.monotonic() + PATIENCE
         while True:
@@ -286,7 +286,7 @@ def a_batch_of_small_pictures_has_a_span():
             answer = ask(running.port, '/sobel', images.png(4, 4, bytes(16)))
             is_code(answer, 200)
             jobs = live_of(running)['overlap']['jobs']
-            if time.monotonic() - began < 2:    # else the first may be too old
+            if time.monotonic() - began < 2:    # else the first job may be too old
                 break
             assert time.monotonic() < end, 'it is too slow'
             the_timeline_is_empty(running)
@@ -306,7 +306,7 @@ def with_sync_the_timeline_has_loops():
 
 @check
 def live_figures_are_read_while_workers_work():
-    """Many readers and many writers: a thread sanitizer looks at them."""
+    """Many readers and many writers, for ThreadSanitizer."""
     with server('--loops=4') as running:
         def work(index):
             if index % 2:

@@ -2,8 +2,8 @@
 -- wrk posts mixed bodies.  usage: wrk ... -s http_post.lua URL -- LIST [check]
 --
 -- LIST has a line for each body: its file, and the right answer.  With "check" every answer is
--- looked up among the right ones, which costs wrk time; without, wrk counts bad codes alone.
--- At the end a line "figure NAME VALUE" for each figure.
+-- looked up among the right ones, which costs wrk time; without it, wrk only counts bad codes.
+-- Prints a line "figure NAME VALUE" for each figure at the end.
 local threads = {}
 
 function setup(thread)

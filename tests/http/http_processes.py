@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""examples/http_server --processes=N: what is lost with one of several processes, and that a
-renewal by SIGHUP loses nothing.  For check_http.py."""
+"""examples/http_server --processes=N: the losses if one of several processes dies, and renewals by
+SIGHUP without losses. For check_http.py."""
 import json
 import os
 import shutil
@@ -27,13 +27,13 @@ def health(running):
 
 
 def ups(running):
-    """Return: which processes serve, by the metrics of any of them."""
+    """Returns which processes serve, by the metrics of any process."""
     values = running.metrics()
     return [values['http_server_process_up{process="%d"}' % i] == 1 for i in range(NR)]
 
 
 def all_serve(running, without=()):
-    """Waits until all serve, and none of those.  Return: their pids."""
+    """Waits until all processes serve and have new pids. Returns their pids."""
     pids = []
 
     def they_do():
@@ -46,7 +46,7 @@ def all_serve(running, without=()):
 
 
 def slots(running):
-    """Return: those of each process; None: it has told of none yet."""
+    """Returns the slots of each process; None: not reported yet."""
     values = running.metrics()
     return [values.get('http_server_slots{process="%d"}' % i) for i in range(NR)]
 
@@ -66,7 +66,7 @@ def counts_right(connection):
     same(answer.body, want, 'counts')
 
 
-# ---- one is lost -----------------------------------------------------------------
+# ---- a lost process -----------------------------------------------------------------
 
 @check
 def with_one_of_three_processes_only_its_own_connections_are_lost():
@@ -74,7 +74,7 @@ def with_one_of_three_processes_only_its_own_connections_are_lost():
         pids = all_serve(running)
         kept = []
 
-        def each_has_some():        # beside the one that asks; a slow one's are taken by the others
+        def each_has_some():        # besides this client's; a slow process gets none
             kept.append(Connection(running.port))
             counts_right(kept[-1])
             values = running.metrics()
@@ -101,7 +101,7 @@ def connections_to_a_process_that_does_not_serve_are_served_by_the_others():
     with server(THREE) as running:
         all_serve(running)
         lost = 0
-        # After some short lives the pause before the next one is long.
+        # After some short lives the pause before the next start is long.
         while lost < 6 or ups(running)[2]:
             pid = health(running)[1]['processes'][2]['pid']
             until(lambda: ups(running)[2] or health(running)[1]['processes'][2]['pid'] != pid,
@@ -113,7 +113,7 @@ def connections_to_a_process_that_does_not_serve_are_served_by_the_others():
                 lost += 1
         tried = 0
         while not ups(running)[2]:
-            for _ in range(10):         # a third of them come to the sockets of the lost one
+            for _ in range(10):         # a third of them reach the sockets of the lost process
                 counts_right(Connection(running.port))
             tried += 10
         print('# %d connections were served before it was back' % tried)
@@ -147,7 +147,7 @@ def a_process_that_shows_no_life_is_replaced():
         assert 'process %d: loop' % pids[0] in ends(running)
 
 
-# ---- one answers for all -----------------------------------------------------------
+# ---- one process answers for all -----------------------------------------------------------
 
 @check
 def any_process_tells_of_all():
@@ -162,7 +162,7 @@ def any_process_tells_of_all():
             answers = [values.get(name % i, 0) for i in range(NR)]
             return answers if sum(answers) == nr_asked else None
 
-        def several_answer():       # on a busy machine one may answer all for a while
+        def several_answer():       # on a busy machine one may answer all requests
             nonlocal nr_asked
             for _ in range(30):
                 counts_right(Connection(running.port))
@@ -175,7 +175,7 @@ def any_process_tells_of_all():
         heads = [line for line in text.splitlines() if line.startswith('#')]
         same(len(heads), len(set(heads)), 'heads')
 
-        def all_are_well():         # on a busy machine one may be late with its beat
+        def all_are_well():         # on a busy machine a heartbeat may be late
             code, says = health(running)
             same((code, len(says['processes'])), (200, NR), 'health')
             return says['state'] == 'ok'
@@ -227,7 +227,7 @@ def a_renewal_reads_the_options_again():
             running.signal(signal.SIGHUP)
             pids = all_serve(running, pids)
             until(lambda: slots(running) == [32] * NR, 'slots')
-            options.write('loops=7\n')         # for which there are no sockets
+            options.write('loops=7\n')         # more loops than sockets
             options.flush()
             running.signal(signal.SIGHUP)
             until(lambda: b'does not begin to serve' in running.errors, 'no message')
@@ -244,7 +244,7 @@ def a_place_whose_old_process_dies_in_a_renewal_is_served_by_the_others():
         with server(THREE, '@' + name) as running:
             pids = all_serve(running)
             os.rename(name, folder + '/kept')
-            os.mkfifo(name)                     # on which a fresh process waits
+            os.mkfifo(name)                     # a fresh process waits for it
             running.signal(signal.SIGHUP)
             until(lambda: len(running.children()) == NR + 1, 'no process begins')
             os.kill(pids[0], signal.SIGKILL)
@@ -345,7 +345,7 @@ def a_signal_of_a_stranger_is_no_order_to_leave():
         for _ in range(30):
             counts_right(Connection(running.port))
         same(all_serve(running), pids, 'processes')
-        running.signal(signal.SIGHUP)       # an order of the parent is heard nevertheless
+        running.signal(signal.SIGHUP)       # an order of the parent still works
         until(lambda: not set(pids) & set(running.children()), 'the old ones stay')
         all_serve(running, pids)
         same(ends(running), '', 'messages')

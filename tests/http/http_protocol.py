@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""How examples/http_server reads HTTP, as RFC 9112 and RFC 9110 have it, wherever the bytes of a
-request are cut: for check_http.py."""
+"""How examples/http_server reads HTTP, by RFC 9112 and RFC 9110, wherever the bytes of a request
+are cut: for check_http.py."""
 from http_checks import RANDOM, check, is_code, same, server, stops
 from http_client import Connection, chunked, request_bytes
 from http_limits import is_refused
@@ -8,13 +8,13 @@ from http_limits import is_refused
 CUTS_MAX = 400      # of a longer request some cuts are tried
 
 CHUNKED = b'POST /wc HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
-# What a proxy could read in another way.
+# Requests that a proxy could interpret differently.
 REFUSED = {
     b'GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n': 400,
     b'GET /healthz HTTP/1.1\r\nHost: a,b\r\n\r\n': 400,
     b'POST /wc HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nExpect: b\r\n'
     b'Content-Length: 3\r\n\r\n': 417,
-    # Before the body comes.
+    # Refused before the body arrives.
     b'POST /nope HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n': 404,
     b'POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n': 405,
     b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\none': 400,
@@ -63,7 +63,7 @@ REFUSED.update({CHUNKED + chunks: code for chunks, code in (
     (b'0\r\nA: \x7f\r\n\r\n', 400), (b'0\r\nA: b\nc: d\r\n\r\n', 400),
     (b'0\r\nA\xe4: b\r\n\r\n', 400),
     (b'0\r\nA: b\rc\r\n\r\n', 400),
-    # Too much is 413, and what is wrong behind it is not looked at.
+    # Too much data is 413; errors after it are not checked.
     (b'100001\r\n', 413), (b'fffffffff x\r\n', 413), (b'f' * 30 + b'\r\n', 413),
     (b'3\r\none\r\nffffe\r\n', 413), (b'10000g\r\n', 400))})
 REFUSED.update({b'POST /wc HTTP/1.1\r\n%s\r\nHost: a\r\nContent-Length: 3\r\n\r\none' % coding: 415
@@ -72,7 +72,7 @@ REFUSED.update({b'POST /wc HTTP/1.1\r\n%s\r\nHost: a\r\nContent-Length: 3\r\n\r\
                     b'Content-Encoding: identity, br',
                     b'Content-Encoding: identity\r\nContent-Encoding: gzip')})
 REFUSED[CHUNKED.replace(b'Host', b'Content-Encoding: gzip\r\nHost')] = 415
-# Of answers to HEAD there is no body.
+# Answers to HEAD have no body.
 REFUSED.update({
     b'HEAD /healthz HTTP/2.0\r\nHost: a\r\n\r\n': 505,
     b'HEAD /healthz HTTP/1.1\r\nHost: a\r\nA: ' + b'x' * 20000: 431,
@@ -107,13 +107,14 @@ TAKEN = (
 
 
 class Cutter:
-    """Sends bytes in parts; the server, which has one loop, has read each before the next one."""
+    """Sends bytes in parts; the server, which has one loop, reads each part before the next one is
+    sent."""
 
     def __init__(self, running):
         self.running, self.other = running, Connection(running.port)
 
     def has_read(self):
-        # The first answer may come before it; the second one comes from a later turn of the loop.
+        # The first answer may precede the read; the second one is from a later turn of the loop.
         for _ in range(2):
             is_code(self.other.ask('/nope', method='HEAD'), 404)
 
@@ -128,7 +129,7 @@ class Cutter:
 
 
 def cuts(data):
-    """Return: the data whole, byte by byte, and in two parts, cut anywhere."""
+    """Returns the data in one part, byte by byte, and in two parts, cut anywhere."""
     places = range(1, len(data))
     if len(data) > CUTS_MAX:
         places = sorted(RANDOM.sample(places, 20)) + [len(data) - 1]
@@ -194,12 +195,12 @@ def the_answer_to_a_slow_head_request_has_no_body():
 
 @check
 def half_an_empty_line_leaves_a_connection_idle():
-    """It gives its place to another client, as the one that was idle for longest."""
+    """The connection that was idle for longest gives its place to another client."""
     with server('--loops=1', '--connections=2') as running:
         first = Connection(running.port)
         is_code(first.ask('/wc', b'one'), 200)
         first.send(b'\r')
-        other = Cutter(running)         # it has the other place
+        other = Cutter(running)         # uses the other place
         other.has_read()
         second = Connection(running.port)
         is_code(second.ask('/wc', b'one'), 200)

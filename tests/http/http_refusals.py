@@ -184,7 +184,7 @@ def clients_that_leave_do_no_harm():
 
 @check
 def clients_that_never_read_are_not_kept_in_memory():
-    """Requests without end, whose answers are not read: the server holds a bounded number."""
+    """Endless requests without reads of the answers: the server holds a bounded number."""
     with server('--max-body=64K') as running:
         before = running.rss_kb()
         connection = Connection(running.port, timeout=1)
@@ -197,7 +197,7 @@ def clients_that_never_read_are_not_kept_in_memory():
         grown = running.rss_kb() - before
         connection.reset()
         running.settled()
-        # Socket buffers are the kernel's; sanitizers keep freed memory.
+        # Socket buffers belong to the kernel; sanitizers keep freed memory.
         assert os.environ.get('sanitizer') or grown < 20000, 'grown by %d kB' % grown
         stops(running)
 

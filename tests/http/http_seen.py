@@ -19,7 +19,7 @@ PIXELS = '''(() => {
     const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
     return [canvas.width, canvas.height, ...data.filter((_, i) => i %% 4 === 0)];
 })()'''
-# How many pixels of the timeline have the colour of a kind.
+# The number of the timeline's pixels with the colour of a kind.
 COLOURED = '''(() => {
     const timeline = document.getElementById('timeline'), copy = document.createElement('canvas');
     copy.width = timeline.width;
@@ -56,8 +56,8 @@ def text_of(browser, name):
 
 
 def send_file(browser, content, name='a.png'):
-    """Chooses a file that has the content, and submits its form."""
-    path = os.path.join(browser.profile.name, name)     # which it may read at any time
+    """Chooses a file with the content, and submits its form."""
+    path = os.path.join(browser.profile.name, name)     # the browser may read it at any time
     with open(path, 'wb') as file:
         file.write(content)
     browser.choose_file('#file', path)
@@ -66,7 +66,7 @@ def send_file(browser, content, name='a.png'):
 
 
 class Load:
-    """Requests, until its `with` ends."""
+    """Sends requests until its `with` ends."""
 
     def __init__(self, running, nr=2):
         self.over, self.running = threading.Event(), running
@@ -171,7 +171,7 @@ def figures_move_and_the_timeline_is_drawn():
                 browser.until("/worked [1-9]/.test(document.getElementById('timeline')"
                               ".getAttribute('aria-label'))")
             browser.until("document.getElementById('flight').textContent === '0'")
-            for kind in ('words', 'edges', 'png'):      # it leaves the timeline by itself
+            for kind in ('words', 'edges', 'png'):      # leaves the timeline after a while
                 browser.until('!(%s)' % (COLOURED % kind))
             same(browser.complaints, [], 'complaints of the browser')
         stops(running)
@@ -189,7 +189,7 @@ def a_page_that_is_not_seen_does_not_ask():
             browser.until('!asking')
             asked = 'http_server_answers_total{route="/live",code="200"}'
             before = running.settled()[asked]
-            time.sleep(1.5)     # three times what is between two questions
+            time.sleep(1.5)     # three times the period of requests
             same(running.metrics()[asked], before, 'questions')
             browser.run('window.unseen = false')
             end = time.monotonic() + PATIENCE
@@ -220,7 +220,7 @@ def without_scripts_the_forms_work():
             browser.go(page_of(running))
             assert 'need scripts' in browser.run("document.querySelector('noscript').innerText")
             assert not browser.run("document.getElementById('timeline').clientHeight"), 'a timeline'
-            # Of answers that are no pages it complains: they name no icon.
+            # The browser complains about answers that are not pages: they name no icon.
             same(browser.complaints, [], 'complaints of the browser')
             send_file(browser, images.png(97, 61, grey))
             browser.until("location.pathname === '/sobel' && document.readyState === 'complete'")

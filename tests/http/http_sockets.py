@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sockets that a parent passes to examples/http_server, as systemd does.  For check_http.py."""
+"""Sockets that a parent passes to examples/http_server, like systemd. For check_http.py."""
 import os
 import shutil
 import signal
@@ -35,7 +35,7 @@ def one_socket_that_is_passed_serves_all_loops():
             same(running.port, port_of(passed), 'port')
             held = Connection(running.port)
             held.send(request_bytes('/hang', b''))
-            # That loop has no slot any more, so what is answered is answered by the other one.
+            # That loop has no slot left, so the other loop gives all answers.
             until(lambda: running.metrics()['http_server_slots_used'] == 1,
                   'the request does not come')
             until(lambda: ask(running.port, '/wc', b'one').code == 200,
@@ -126,7 +126,7 @@ def sockets_for_another_process_are_left_alone():
 
 
 def refused(sockets, number=None):
-    """Return: what the server says when it does not start."""
+    """Returns the server's messages when it does not start."""
     before, fds = passing(sockets, number)
     ended = subprocess.run(before + [Server.PROGRAM, '--loops=2', '--device=' + DEVICE],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE,
@@ -142,7 +142,7 @@ def sockets_that_do_not_listen_are_refused():
         for number in ('', 'x', '0', '-1', '3', '1x', '99999999999999999999'):
             says = refused([good], number)
             assert "LISTEN_FDS is '%s': pass 1 to 2 sockets" % number in says, says
-        says = refused([good], '2')         # there is no second one
+        says = refused([good], '2')         # there is no second socket
         assert 'descriptor 4 of LISTEN_FDS is not a TCP listener' in says, says
         for bad in (socket.socket(), listening(kind=socket.SOCK_DGRAM),
                     socket.socketpair()[0], open('/dev/null')):
@@ -157,7 +157,7 @@ def systemd_socket_activate_starts_it_for_the_first_connection():
     if not activate or DEVICE != 'host':
         raise Skip('there is no systemd-socket-activate' if not activate else 'host is enough')
     body, want = BODIES[BODY]
-    # A bound socket keeps the port free for the other one.
+    # A bound socket reserves the port for the other one.
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(('127.0.0.1', 0))
@@ -192,7 +192,7 @@ def a_full_standard_output_is_reported_at_once_and_by_the_exit_status():
             watch = threading.Timer(PATIENCE, process.kill)
             watch.start()
             try:
-                for _ in range(nr):     # before its end
+                for _ in range(nr):     # before the server's end
                     assert process.stderr.readline().endswith(
                         b': standard output: No space left on device\n'), 'no message'
                 is_code(ask(port_of(passed), '/wc', b'one'), 200)

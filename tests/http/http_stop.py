@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """
-Load on examples/http_server until it is gone: for check_http.py.
+Load on examples/http_server until it has ended: for check_http.py.
 
 For each client, until the end:
 
-  - a connection that was made is served: it may be refused, never lost;
-  - a request that was sent whole gets one whole answer, 200, and the right one;
+  - an established connection is served: it may be refused, but not lost;
+  - a complete request gets one complete answer, 200, with the right body;
   - an answer that says "Connection: close" is the last one, and then the connection ends;
-  - another connection may be closed only when it was idle for a while (IDLE_S; the server's
-    --linger): a request that is sent on it then may get no answer, as HTTP has it.
+  - another connection may only be closed if it was idle for a while (IDLE_S; the server's
+  --linger): then a request on it may get no answer, as HTTP allows.
 """
 import socket
 import struct
@@ -23,14 +23,15 @@ LAST_DATA_RECV = 52     # the offset of tcpi_last_data_recv in struct tcp_info
 
 
 def silence_of(sock):
-    """Return: seconds since the server was last heard of, or connected, by the kernel's clock."""
+    """Returns the seconds since the last data from the server, or the connect, by the kernel's
+    clock."""
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
     return struct.unpack_from('I', info, LAST_DATA_RECV)[0] / 1000
 
 
 class StopUnderLoad:
-    failed = False          # whether the server has said that its device has failed
-    over = False            # clients end by themselves
+    failed = False          # True: the server has reported that its device has failed
+    over = False            # True: clients end after their current request
 
     def __init__(self, running, bodies, image, seed):
         self.running = running
@@ -58,7 +59,7 @@ class StopUnderLoad:
         return self.stopping
 
     def one(self, connection, index, turn):
-        """One request.  Return: whether the connection goes on."""
+        """Sends a request. Returns True if the connection stays open."""
         failed = self.failed
         if (index + turn) % 7 == 0:
             path, body, want = '/sobel', self.image, self.edges
@@ -78,7 +79,7 @@ class StopUnderLoad:
         return not answer.closes
 
     def client(self, index):
-        """Half of the clients keep their connections, the others make one for each request."""
+        """Half of the clients keep their connections, the others connect for each request."""
         connection, turn = None, 0
         while not self.over:
             if not connection:

@@ -28,14 +28,14 @@ def the_child(running):
 
 def serves_again(running, lost):
     """Waits for a right answer by another process than @lost; no client is refused meanwhile.
-    Return: after how many seconds."""
+    Returns the seconds."""
     body, want = BODIES[3]
     began = time.monotonic()
     while True:
         try:
             answer = ask(running.port, '/wc', body)
         except (Unanswered, Broken, ConnectionResetError):
-            answer = None       # it came to the lost one
+            answer = None       # it reached the lost process
         if answer and answer.code == 200:
             same(answer.body, want, 'counts')
             if running.children() not in ([], [lost]):
@@ -47,7 +47,7 @@ def serves_again(running, lost):
 
 
 def stops_all(running):
-    """Ends the server by a signal to the parent.  Return: its standard error."""
+    """Ends the server by a signal to the parent. Returns its standard error."""
     child = the_child(running)
     status, errors = running.stop()
     same(status, 0, 'exit status (%s)' % errors)
@@ -60,7 +60,7 @@ def stops_all(running):
 @check
 def a_process_that_failed_is_replaced_again_and_again():
     needs_a_device()
-    # A crash meets a process whose loops are many, and have only just started.
+    # The crash hits a process with many loops that have just started.
     with server(LINGER, SUPERVISE, WORKERS, '--loops=32', CRASHES) as running:
         took = []
         for _ in range(3):
@@ -143,7 +143,7 @@ def sockets_that_a_lost_process_had_deafened_are_heard_again():
         lost = the_child(running)
         hangs, other = Connection(running.port), Connection(running.port)
         is_code(other.ask('/wc', b'one'), 200)
-        # It waits for that one; the answer says that both came.
+        # At its end the process waits for /hang; the answer shows that both have arrived.
         hangs.send(request_bytes('/wc', b'one') + request_bytes('/hang', b''))
         is_code(hangs.answer(), 200)
         os.kill(lost, signal.SIGTERM)
@@ -167,7 +167,8 @@ def it_gives_up_when_fresh_processes_are_lost_too():
             time.sleep(0.01)
         status, errors = running.wait()
         same(status, 1, 'exit status')
-        # More, if one of a busy machine lived for 10 s, and was no failure.
+        # There are more if, on a busy machine, a process lived for 10 s, which does not count as a
+        # failure.
         lives = max(after - before for before, after in zip(killed_at, killed_at[1:]))
         nr_killed = errors.count('was killed by signal 9')
         assert nr_killed == 6 or (nr_killed > 6 and lives > 9), '%.1f s: %s' % (lives, errors)
@@ -229,7 +230,7 @@ def a_signal_between_two_processes_ends_it():
             until(lambda nr=number: running.errors.count(b'starting another') == nr, 'no message')
             if number < 4:
                 until(running.children, 'no child')
-        status, errors = running.stop()     # within a pause of 800 ms
+        status, errors = running.stop()     # during a pause of 800 ms
         same(status, 0, 'exit status (%s)' % errors)
         same(running.children(), [], 'children')
 
