@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# tests/bench: make bench, and make bench-gpu.  On the double of the CUDA runtime the latter's
-# program runs wherever a toolkit is, and tells nothing of a GPU.
+# tests/bench: make bench, and make bench-gpu. On the double of the CUDA runtime the latter's
+# program runs wherever a toolkit is installed; its figures say nothing about a GPU.
 bench_in    = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/bench/$1*.c)))
 bench_dirs := $(addprefix tests/bench/,rows/device rows/gpu rows/host rows gpu peers) tests/bench
 # Peers that need a library; jansson, for --json.

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# gwc over a large set of files in the page cache, beside what feeds it at best, and wc.
+# gwc over a large set of files in the page cache, compared with the best feed rate, and with wc.
 #
 #	sh tests/bench/gwc_set.sh [DEVICE [GB]]		cuda, 20; after make and make benches
 #
-# The set is made in ${TMPDIR:-/tmp} of copies of the source tree's text, 64 files
-# per GB; each is read once before, so that it is in the page cache.
+# The set is made in ${TMPDIR:-/tmp} from copies of the source tree's text, 64 files per GB; each is
+# read once before, so it is in the page cache.
 set -eu
 device=${1:-cuda} gb=${2:-20} GWC=${GWC:-examples/gwc/gwc} BENCH=${BENCH:-tests/bench/bench}
 src=$(dirname "$0")/../..
@@ -35,7 +35,7 @@ for producers in '' 4 8 12; do
 			"$dir"/* 2>&1 | grep counted:
 	done
 done
-# wc alone, of a sixteenth.
+# Only wc, on a sixteenth of the files.
 set -- "$dir"/1*
 printf 'wc -lw of %d files: ' $#
 start=$(date +%s%N)

@@ -46,7 +46,7 @@ for tree; do
 	find -L "$tree" -type f -readable -print0 >"$tmp/list" 2>/dev/null || :
 	compare "$tree" "$tmp/list"
 done
-# Text whose words and lines fall across every border of chunks.
+# Text with words and lines across every border of chunks.
 awk 'BEGIN { srand(1); for (i = 0; i < 400000; i++) { s = ""; n = int(rand() * 24);
 	for (j = 0; j < n; j++) s = s substr("loremipsumdolorsitamet", 1 + int(rand() * 9), int(rand() * 12)) (rand() < .1 ? "\t" : " ");
 	print s } }' >"$tmp/seed"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Measures examples/http_server's two handlers beside each other: async, jobs on the
-# pool's workers, and sync, which waits for the stream in the event loop.  wrk posts
-# mixed bodies to /wc; the same load for both, in turns; medians of RUNS.
+# Compares examples/http_server's two handlers: async, jobs on the pool's workers, and sync, which
+# waits for the stream in the event loop. wrk posts mixed bodies to /wc; the same load for both, in
+# turns; medians of RUNS.
 #
 # usage, where runnel was built: sh tests/bench/http_handlers.sh [DEVICE [LOOPS ...]]
 # DEVICE: host (the default), cuda, auto.  LOOPS: 1 2 4.

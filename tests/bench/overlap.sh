@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# examples/overlap in all the ways that its figures are wanted for: one line each.
+# Runs examples/overlap in all measured ways: one line each.
 #
 #	sh tests/bench/overlap.sh [DEVICE]	cuda; after make
 set -eu
@@ -30,7 +30,7 @@ for form in --in-place --halo=4096 '--in-place --halo=4096'; do
 	show --workers=4 $form
 	show --workers=8 $form
 done
-# Pageable copies last longer: with the kernel of the others, so that the times compare.
+# Pageable copies take longer: use the kernel of the other runs, so the times are comparable.
 rounds=$("$OVERLAP" --device="$device" --repeat=1 | sed -n 's/.*kernel of \([0-9]*\) rounds.*/\1/p')
 for form in --callbacks --callbacks=sparse --pageable; do
 	for workers in 4 8 16; do show --workers=$workers $form --rounds="$rounds"; done

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# What the tests of both bench programs have in common; they set `program` and source this.
+# Common parts of the tests of both bench programs, which set `program` and source this.
 . "$srcdir/tests/lib/harness.sh"
 program_name=bench	# in its messages
 prints_nothing() { [ ! -s "$dir/out" ] || complain 'it prints nevertheless'; }
-refuses() {	# refuses OPTION TEXT VALUE...: each value is wrong, which TEXT tells
+refuses() {	# refuses OPTION TEXT VALUE...: each value is wrong, which TEXT reports
 	option=$1 text=$2
 	shift 2
 	for bad; do

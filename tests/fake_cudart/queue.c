@@ -89,7 +89,7 @@ static void *executor_main(void *arg)
 {
 	struct fake_stream *s = arg;
 
-	/* Named by itself: naming another thread needs its /proc entry, which may be gone. */
+	/* The thread names itself: a name set by another thread needs /proc, which may fail. */
 	pthread_setname_np(pthread_self(), "fake-stream");
 	fake__lock();
 	while (next_op(s)) {

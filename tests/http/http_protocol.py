@@ -119,7 +119,7 @@ class Cutter:
             is_code(self.other.ask('/nope', method='HEAD'), 404)
 
     def send(self, parts):
-        """Return: the connection."""
+        """Returns the connection."""
         connection = Connection(self.running.port)
         for part in parts[:-1]:
             connection.send(part)

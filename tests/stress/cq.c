@@ -30,7 +30,7 @@ struct item {
 	unsigned feeder;
 };
 
-/* Draws how many jobs a submitter has under way: few for a while, so the queue is often empty. */
+/* A submitter's number of jobs in flight: few for a while, so the queue is often empty. */
 struct pace {
 	uint64_t random, left, until; /* jobs to submit; `left` at the next draw */
 	unsigned depth;
@@ -246,7 +246,7 @@ static void serve_by_wait(struct load *load)
 		double since = seconds_now();
 		int ret = rnl_cq_reap(load->cq, jobs, load->max, timeout);
 
-		/* A wait that times out looks again, and returns jobs whose wake was lost. */
+		/* A wait checks again at its timeout, and returns jobs even without a wake. */
 		if (timeout > MS && seconds_now() - since >= patience_ms() * 1e-3 &&
 		    all_finished(load, 0))
 			ck_abort_msg("a wake-up was lost: a wait returned %d at its end", ret);

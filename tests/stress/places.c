@@ -206,7 +206,7 @@ TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_
 	rnl_pool_destroy(pool);
 }
 
-/* ---- behind a job that keeps its worker -------------------------------------------- */
+/* ---- after a job that keeps its worker busy -------------------------------------------- */
 
 /*
  * A placed job goes to the queue of a worker that is awake, so its submit wakes no worker. That

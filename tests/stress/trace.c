@@ -159,7 +159,7 @@ TEST(test_traces_come_and_go_while_jobs_run, .timeout_s = 120)
 		bool wrong = false;
 
 		must(rnl_pool_resize(test.pool, 1 + draw(&random, 6)));
-		/* A start waits for the resize, and a mutex is not fair: the next one could always be first. */
+		/* A start waits for the resize; a mutex is not fair, so resizes may always win. */
 		sched_yield();
 		for (unsigned i = 0; i < NR_TRACERS; i++)
 			wrong = wrong || tracers[i].wrong;
