@@ -246,14 +246,14 @@ static int await_fn(struct rnl_job *job)
 TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 120)
 {
 	uint64_t random = draws_of(test_seed(), 8);
-	struct rnl_job keeper;
+	struct rnl_job blocker;
 
 	pool = pool_over_of(NR_DEVICES, EACH);
 	skip_if_alone(pool);
 	must(sem_init(&over, 0, 0));
 	job_of(&start, start_fn, NULL);
 	job_of(&placed_one, done_fn, NULL);
-	job_of(&keeper, await_fn, NULL);
+	job_of(&blocker, await_fn, NULL);
 	for (unsigned round = 0; round < nr_rounds(); round++) {
 		const int device = (int)draw(&random, NR_DEVICES);
 
@@ -264,8 +264,8 @@ TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 1
 		must(rnl_job_wait(&start, RNL_FOREVER));
 		let_pass(&random);
 		must(rnl_submit(pool, &placed_one));
-		must(submit_by_key(pool, &keeper, RNL_KEY_WORKER((unsigned)started_on)));
-		ck_assert_msg(!result_of(&keeper), "round %u: a job of device %d is left in the "
+		must(submit_by_key(pool, &blocker, RNL_KEY_WORKER((unsigned)started_on)));
+		ck_assert_msg(!result_of(&blocker), "round %u: a job of device %d is left in the "
 			      "queue of a busy worker", round, device);
 		ck_assert_int_eq(result_of(&placed_one), 0);
 	}
