@@ -161,7 +161,7 @@ inline open_next()
 /* ---- cells.c ---- */
 
 /* rnl__cells_wake() */
-inline cells_ring()
+inline cells_wake()
 {
 	if
 	:: wanted -> wanted = false; ring()		/* [pool.R2] */
@@ -172,14 +172,14 @@ inline cells_ring()
 inline cells_settle(n)
 {
 	settled = settled + n;				/* [batch.P3] */
-	cells_ring()
+	cells_wake()
 }
 
 inline cell_release()
 {
 	bits++;						/* [batch.F1] */
 #ifndef BREAK_SPARE
-	cells_ring()
+	cells_wake()
 #endif
 }
 
@@ -254,7 +254,7 @@ inline raise_limit()
 			:: got -> cells_settle(got); got = 0
 			:: else ->
 #ifndef BREAK_RAISED
-				cells_ring()
+				cells_wake()
 #endif
 			fi
 		:: else ->
