@@ -154,7 +154,8 @@ def main(arguments):
             # One line for each line of a bench: a diff shows what has changed.
             runs = ',\n'.join('  ' + json.dumps(run) for run in figures['runs'])
             lines = ',\n'.join(f'  {json.dumps(key)}: {json.dumps(line)}' for key, line in sorted(figures['lines'].items()))
-            file.write(f'{{"runs": [\n{runs}],\n"lines": {{\n{lines}}}}}\n')
+            file.write('{"licence": "SPDX-License-Identifier: MIT",\n'
+                       f'"runs": [\n{runs}],\n"lines": {{\n{lines}}}}}\n')
     wrong = False
     for name, table in tables(figures).items():
         path = os.path.join(TOP, name)
