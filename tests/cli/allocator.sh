@@ -53,7 +53,7 @@ for bad in '' 0 -1 x 1x 1K 1000000001 99999999999999999999 ' 1'; do
 		--requests="$bad"
 done
 for bad in '' 0 -1 x 2G 1KB 1025M 99999999999999999999K; do
-	refuses "'$bad' is not good for --max: give a number from 1 to 1073741824, or" --max="$bad"
+	refuses "'$bad' is not good for --max: give a number from 1 to 1073741824, optionally" --max="$bad"
 done
 refuses '--min=65536 is more than --max=4096' --min=64K --max=4K
 refuses '--min=8388608 is more than --max=4194304' --min=8M

@@ -22,7 +22,7 @@ prints_all() {	# prints_all LINE ...: prints exactly these lines
 c() { compiles $CC -std=gnu11 $CFLAGS "$dir/$1.c"; }
 
 # ---- programs that end ------------------------------------------------
-c first && prints_all '0 1 4 9 16 25 36 49 '
+c first && prints_all '0 1 4 9 16 25 36 49'
 ends 'a first job'
 c diamond && prints_all 61
 ends 'jobs that come after others'
