@@ -60,10 +60,8 @@ int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused)
 	if (rnl__thread.stream && rnl__thread.generation == rnl__generation)
 		return attach_stay(pool, call, refused);
 	if (rnl__thread.worker)
-		return rnl__refused(&pool->log, -ENODEV,
-				    "%s: a pool's timer thread, which calls this "
-				    "callback, has no stream",
-				    call);
+		return rnl__refused(&pool->log, -ENODEV, "%s: a pool's timer thread, which calls "
+				    "this callback, has no stream", call);
 	pthread_once(&key_once, make_key);
 	if (key_result)
 		return -ENOMEM;
