@@ -198,7 +198,7 @@ def partial_bodies_are_bounded_together():
             answer = connection.answer()
             codes.append(answer.code)
             if answer.code == 503:
-                assert b'under way' in answer.body and answer.closes, answer.body
+                assert b'in use' in answer.body and answer.closes, answer.body
             connection.close()
         assert set(codes) == {200, 503}, codes
         settles(running)

@@ -139,9 +139,9 @@ def a_form_that_is_broken_is_400_and_says_how():
               ('boundary', good, 'multipart/form-data; charset=utf-8'),
               *(('boundary', good, 'multipart/form-data; boundary' + value) for value in
                 ('', '=', '=""', '="', '="xYz', '=x@z', '="xYz "', '=' + 'x' * 71)),
-              ('nowhere', b'', None), ('nowhere', b'one', None), ('empty', good[1:], None),
-              ('nowhere', good.replace(b'--xYz', b'--xYZ'), None),
-              ('nowhere', b'x' + good.replace(b'\r\n--', b'\n--'), None),
+              ('not in the body', b'', None), ('not in the body', b'one', None), ('empty', good[1:], None),
+              ('not in the body', good.replace(b'--xYz', b'--xYZ'), None),
+              ('not in the body', b'x' + good.replace(b'\r\n--', b'\n--'), None),
               ('empty', b'--xYz--\r\n', None), ('empty', b'--xYz--', None),
               ('cut off', good[:-6], None), ('cut off', good[:len(good) // 2], None),
               ('cut off', b'--xYz\r\n', None), ('cut off', b'--xYz\r\n--xYz--\r\n', None),
