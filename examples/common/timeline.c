@@ -31,7 +31,7 @@
 
 struct scale {
 	double left;			/* x of time 0 */
-	double ms, per_ms;		/* of the whole width; pixels per ms */
+	double ms, per_ms;		/* ms that the whole width shows; pixels per ms */
 	double row, bar;		/* heights */
 	double head;			/* height of everything above the first panel */
 	uint64_t origin;
@@ -42,7 +42,7 @@ static double x_of(const struct scale *s, uint64_t at)
 	return s->left + (double)(at - s->origin) / 1e6 * s->per_ms;
 }
 
-/* Writes text with the characters that XML reserves as entities. */
+/* Writes text, and escapes the characters that XML reserves. */
 static void put_text(FILE *to, const char *text)
 {
 	for (; *text; text++)

@@ -3,8 +3,8 @@
  * http_server: counts words and finds edges for HTTP clients, on the workers of a runnel pool.
  *
  *	main.c		starts the server, waits for a signal, ends it
- *	supervise.c	the parent: keeps the sockets, and one process per place on the board
- *	board.c		shared memory of the processes; posted.c: a text in it
+ *	supervise.c	the parent: keeps sockets open, and runs one process per place on the board
+ *	board.c		the board: memory that the processes share; posted.c: a text on the board
  *	options.c	the command line
  *	listener.c	sockets that accept connections
  *	loop.c		an event loop: a thread, its libevent, its completion queue
@@ -126,7 +126,7 @@ struct loop {
 	pthread_t thread;
 	struct event_base *base;
 	struct evconnlistener *listener;	/* NULL: closed */
-	struct evconnlistener *taken[PROCESSES_MAX]; /* those of processes that do not serve */
+	struct evconnlistener *taken[PROCESSES_MAX]; /* accept for processes that do not serve */
 	bool paused;			/* it does not accept connections */
 	LIST_HEAD(, connection) connections;
 	struct event *beat;
@@ -155,19 +155,19 @@ struct server {
 	struct options opt;
 	/* listeners[p * loops + l]: the socket of process p's loop l */
 	int listeners[PROCESSES_MAX * LOOPS_MAX];
-	bool listeners_passed;		/* by a parent that keeps them, other than supervise.c */
+	bool listeners_passed;		/* in LISTEN_FDS, by a parent that keeps them open */
 	unsigned process, nr_processes;
 	struct place *board;		/* one place per process; NULL: no parent */
 	int leave_fd;			/* an eventfd: the parent orders this process to end */
 	struct rnl_pool *pool;
 	struct rnl_batcher *batcher;	/* of small pictures; NULL: no batches */
-	atomic_llong batch_noted[PROGRAM_WORKERS_MAX]; /* start of its last batch with a span */
+	atomic_llong batch_noted[PROGRAM_WORKERS_MAX]; /* start of the worker's last batch span */
 	struct loop loops[LOOPS_MAX];
 	int64_t began_ns;
 	atomic_uint nr_connections;
 	atomic_size_t bytes_under_way;	/* of bodies and answers, up to opt.memory */
 	atomic_bool has_refused;	/* an accept() has failed */
-	atomic_ullong grace_ns;		/* time that the loops have to stop */
+	atomic_ullong grace_ns;		/* time limit for the loops to stop */
 	int ended_fd;			/* an eventfd: counts ended loops */
 	int failed_fd;			/* an eventfd: the device has failed */
 	atomic_bool leaves_listeners;	/* waiting connections are left to other processes */
@@ -306,7 +306,7 @@ struct chunks {
  * Reads the next part of a chunked body.
  * @chunks: zero at first, except its room.
  * @framing: receives the number of bytes at the start of @text that do not belong to the body.
- * @data: receives the number of the body's bytes after them.
+ * @data: receives the number of the body's bytes that follow the framing.
  * Returns 0; -EBADMSG if the framing is broken; -EFBIG if the body is too long.
  */
 int chunks_read(struct chunks *chunks, const char *text, size_t bytes, size_t *framing,
@@ -327,7 +327,7 @@ struct request {
 	struct evbuffer *out;		/* the answer's body */
 };
 
-#define FIGURES_BYTES (1u << 20)	/* for answers without a task, beyond opt.memory */
+#define FIGURES_BYTES (1u << 20)	/* for answers without a task, in addition to opt.memory */
 
 extern const struct answer_code {
 	int code;
@@ -339,8 +339,8 @@ bool connection_begin(struct loop *loop, int fd);
 /* Returns true if a connection has a request in work, or an answer to send. */
 bool connections_wait(const struct loop *loop);
 /*
- * Closes the connection that was idle for the longest time, if that time is at least --linger, and
- * the client has sent nothing since.  Returns true if it closed one.
+ * Closes the connection that has been idle for the longest time, if that is at least --linger and
+ * no data from the client are waiting.  Returns true if it closed one.
  */
 bool connections_make_space(struct loop *loop);
 void connections_stop(struct loop *loop);	/* the loop's stop_ns is set */

@@ -3,15 +3,15 @@
  * Sifts a PNG: libpng gets only the chunks that the picture needs.
  *
  * DESIGN
- * A stranger's PNG may cost more than its picture: a chunk may claim 2^31 bytes, texts and profiles
- * are compressed, and the pixels' data may inflate to a thousand times its size.  libpng allocates,
- * inflates and discards all of that.  So this file scans the chunks first.  The chunks that are
- * needed are moved together, in place; all others are dropped.  A chunk that exceeds the file makes
- * the file broken.  The header determines the size of the pixels' data; data that inflates to more
- * makes the file broken, too.
+ * An untrusted PNG may cost far more than its picture: a chunk may claim 2^31 bytes, texts and
+ * profiles are compressed, and the pixels' data may inflate to a thousand times its size.  libpng
+ * allocates, inflates and discards all of that.  So this code scans the chunks first.  The chunks
+ * that are needed are moved together, in place; all others are dropped.  A PNG is refused if a
+ * chunk is longer than the rest of the file, or if the pixels' data inflates to more than the size
+ * that the header determines.
  *
- * Inflating takes about a quarter of the time of decoding.  Data that is too short to inflate to
- * much is not checked.
+ * Inflating takes about a quarter of the time of decoding.  Data so short that it cannot inflate to
+ * more than 1 MB is not checked.
  */
 #include "config.h"
 
@@ -87,7 +87,7 @@ static int check_inflated(unsigned char *at, uint64_t most)
 	inflateEnd(&z);
 	if (ret == Z_MEM_ERROR)
 		return -ENOMEM;
-	/* Data that ends early or is damaged is short: libpng will refuse it. */
+	/* Data that ends early or is damaged inflates to less: libpng will refuse it. */
 	return z.total_out > most ? -EBADMSG : 0;
 }
 
@@ -98,7 +98,7 @@ static bool is(const unsigned char *chunk, const char *type)
 	return memcmp(chunk + 4, type, 4) == 0;
 }
 
-/* Returns the largest size of a chunk that the picture needs, or 0 to drop the chunk. */
+/* Returns the largest valid length of a chunk of this type; 0: the picture does not need it. */
 static uint32_t most_bytes(const unsigned char *chunk)
 {
 	static const struct {

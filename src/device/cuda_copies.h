@@ -3,13 +3,13 @@
  * Many copies in a few calls, on CUDA.
  *
  * DESIGN
- *	Each call of the driver takes microseconds, and a lock that all threads share.  Two calls
- *	can do many copies.
+ *	Each call of the driver costs microseconds, and takes a lock that all threads share.  Two
+ *	calls can do many copies.
  *	A kernel, the mover, copies small areas, one per block, between memory that kernels reach,
  *	page-locked memory included.  A wrong address would end the process, so the mover copies
  *	only within the library's memory (rnl__copy.ours).
- *	cudaMemcpyBatchAsync() does the other copies, and the larger ones, because copy engines are
- *	faster with these.  It refuses wrong addresses.
+ *	cudaMemcpyBatchAsync() copies other memory, and larger areas, for which copy engines are
+ *	faster.  It refuses wrong addresses.
  *	A mover waits for a free place on the GPU; a copy engine does not.
  */
 #ifndef RNL_CUDA_COPIES_H

@@ -201,7 +201,7 @@ int rnl_job_set_then(struct rnl_job *job, struct rnl_job *next)
 
 /* ---- public: waiting until a job is done --------------------------------- */
 
-/* Refuses a wait without a timeout: perhaps only the waiting thread reaps, or no thread does. */
+/* Refuses a wait without a timeout: it would never end unless another thread reaps. */
 static int job_refuse_wait(const struct rnl_job *job)
 {
 	return rnl__refused(NULL, -EBUSY, "rnl_job_wait(): job %p goes to a completion queue, and is "

@@ -19,7 +19,7 @@
 
 #define WAITS_MIN_NS 50000u	/* jobs with less device work do not show a wait */
 #define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
-#define LOADS_TIMES 5		/* the least ratio of a call with a load to the median call */
+#define LOADS_TIMES 5		/* a first call this many times the median loads a kernel */
 #define STARVED 4		/* a worker with 1/4 of its share of jobs and time starves */
 #define MB 1000000.0
 
@@ -215,7 +215,7 @@ static void look_at_gap(struct report *r, const struct overlap_gap *gap)
 		    "something else, or waited", (double)ns / 1e6, (double)gap->begin_ns / 1e6);
 }
 
-/* Reports gaps longer than 1/50 of the elapsed time.  Certainly no job was on the device then. */
+/* Reports gaps over 1/50 of the elapsed time, in which no job, timed or not, was on the device. */
 static void look_at_gaps(struct report *r)
 {
 	const uint64_t elapsed = r->most.elapsed_ns;

@@ -7,7 +7,7 @@
  * into one path for each row and kind, and those with invisible gaps between them become one
  * shape.  So the file's size depends on the visible shapes, not on the size of the trace.
  * A worker's device row has a band for each kind, one below the other, so spans that overlap in
- * time do not hide each other.  Windows of jobs that were not timed are hatched, underneath.
+ * time do not hide each other.  Hatching under them shows when untimed jobs may have run.
  */
 #include "report.h"
 

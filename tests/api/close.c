@@ -69,8 +69,8 @@ static int add_one_fn(struct rnl_job *job)
 }
 
 /*
- * In a pool's first drain, with the worker asleep, only the count of jobs orders the job's write
- * before the read. ThreadSanitizer checks this.
+ * If the drain is the pool's first, and the worker sleeps, only the pool's count of jobs orders the
+ * job's write before the test's read. ThreadSanitizer checks this.
  */
 TEST(who_drains_a_pool_that_is_done_sees_what_its_job_did)
 {

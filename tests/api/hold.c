@@ -337,7 +337,7 @@ static int resize_and_come_fn(void *arg)
 	return ret;
 }
 
-/* The pool grows; it shrinks but keeps the held job's worker; it shrinks and removes it. */
+/* Loop 0: the pool grows; 1: it shrinks, the held job's worker stays; 2: that worker leaves. */
 TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 {
 	enum { NR = 8 };
@@ -665,7 +665,7 @@ TEST(holds_that_are_forged_end_nothing)
 	holder_of(&h, 2);
 	submit_held(pool, &h);
 	rnl_set_log(ignore_line, NULL);
-	/* The next slots of the worker; one is taken by the job itself, which waits. */
+	/* The worker's next slots. The waiting job has one of them, which is no hold. */
 	for (unsigned i = 1; i < 16; i++) {
 		struct rnl_hold forged = h.holds[0];
 		const uint32_t slot = forged.slot + i;
@@ -799,7 +799,7 @@ TEST(of_releases_by_several_threads_one_wins_and_the_pool_may_go_at_once)
 	}
 }
 
-/* Two threads release one hold, whose slot the job may take again while it waits. */
+/* Two threads release one hold. After the first release, the job's wait may reuse the slot. */
 struct rivals {
 	struct rnl_hold holds[2];
 	_Atomic bool go, first;
@@ -895,7 +895,7 @@ TEST(what_was_written_before_each_release_is_seen_when_the_job_is_done)
 	rnl_pool_destroy(pool);
 }
 
-/* Takes holds past its deadline; the timer thread may end each before the call returns. */
+/* Takes holds after the job's deadline: rnl_job_hold() may return a hold that has ended. */
 static int hold_late_fn(struct rnl_job *job)
 {
 	const int64_t until = *(int64_t *)job->user;
@@ -1047,7 +1047,7 @@ TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED,
 }
 
 /*
- * Released slots stay in the timer thread's heap until it looks, at the latest after an hour.  The
+ * The timer thread puts released slots back if a worker asks, or at the deadline, in an hour.  The
  * test takes more than a worker's four million slots: without reuse a hold would be refused.
  */
 TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_simulated = "it is long")
@@ -1067,8 +1067,8 @@ TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_sim
 }
 
 /*
- * Has the timer thread end a hold whose deadline is @ns from now.  By then it has looked at all
- * holds taken and released before, and at those with an earlier deadline.
+ * Makes the timer thread end a hold whose deadline is @ns from now.  On return the timer thread has
+ * handled all holds that were released before the call, and all holds with an earlier deadline.
  */
 static void have_the_timer_thread_look(struct rnl_pool *pool, int64_t ns)
 {

@@ -90,7 +90,7 @@ TEST(objects_that_were_never_initialised_are_refused)
 	rnl_pool_destroy(pool);
 }
 
-/* Bytes left on a stack or heap must not pass for a parent's object or a job under way. */
+/* Bytes left on a stack or heap must not pass for a parent process's object or a submitted job. */
 TEST(memory_that_was_never_initialised_is_refused)
 {
 	static const unsigned char fills[] = { 0x0f, 0x55, 0x80, 0xaa };

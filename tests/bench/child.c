@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measurements in separate processes; the turns that measurements take.
+ * Runs measurements in child processes, and alternates between their variants.
  *
  * DESIGN
  *	Leftovers of one measurement would affect the next one: threads, streams, a CUDA context

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The tool, runnel: its commands, their options and exit statuses, the manual, the completion.
 #
-# env: TOOL     the program (./runnel; on the double of the CUDA runtime tests/doubles/tool)
-#      RNL_TEST_DEVICE  where it works (host)
+# env: TOOL  the program (./runnel; with the double of the CUDA runtime: tests/doubles/tool)
+#      RNL_TEST_DEVICE  the device that it uses (host)
 #
 # devices: host fake cuda
 program=${TOOL:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/doubles/tool || echo ./runnel)}
@@ -17,26 +17,26 @@ if [ "$device" != host ] && ! "$program" bench --device="$device" --run-ms=1 --w
 fi
 # Hides GPUs, which take long to start: the following tests are for the host device.
 [ "$device" != host ] || export CUDA_VISIBLE_DEVICES=''
-python=$(command -v python3) || echo 'SKIP: no python3 to read JSON, and to interrupt'
+python=$(command -v python3) || echo 'SKIP: no python3: JSON and the interrupt are not tested'
 
 refuses_command() {	# refuses_command TEXT COMMAND ARG...: its message also names --help
 	fails 2 "$@"
 	shift
 	says "Try 'runnel $1 --help' for more information."
 }
-is_json() {	# is_json EXPRESSION: it is true of the output, d
+is_json() {	# is_json EXPRESSION: the output is JSON, and EXPRESSION is true of it (d)
 	[ -z "$python" ] ||
 		"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), d' "$dir/out" "$1"
 }
-json() { is_json "$1" 2>>"$dir/err" || complain "JSON, or: $1"; }
+json() { is_json "$1" 2>>"$dir/err" || complain "the output is not JSON, or this is false: $1"; }
 answered() { echo "[c['answer'] for c in d['checks'] if c['name'] == '$2'] == ['$1']"; }	# answered ANSWER CHECK
 answers() {	# answers ANSWER CHECK...: in JSON
 	answer=$1
 	shift
 	for name; do json "$(answered "$answer" "$name")"; done
 }
-checks() {	# checks ARGUMENT...: in JSON, and $got. On a busy machine kernels may not overlap
-	for _ in 1 2 3 4 5; do
+checks() {	# checks ARGUMENT...: runs check with JSON output; $got is its exit status
+	for _ in 1 2 3 4 5; do	# on a busy machine the double's kernels may not overlap: try again
 		"$program" check --device="$device" "$@" --json >"$dir/out" 2>"$dir/err"
 		got=$?
 		[ "$fake" ] && ! is_json "$(answered yes connections)" 2>/dev/null || break
@@ -60,8 +60,8 @@ if [ "$device" != host ]; then
 fi
 ends 'info tells of devices'
 
-# On the double two answers depend on the machine, because its CPUs copy and compute; four do if the
-# CPUs also have other work.
+# With the double, CPUs copy and compute, so the answers copies-both and priorities depend on the
+# machine. If its CPUs have other work, copies-in and copies-out do, too.
 all="streams kernels pinned"
 busy=$(awk -v cpus="$(nproc)" '$1 > cpus / 4 { print "yes" }' /proc/loadavg)
 [ "$fake" ] && [ "$busy" ] || all="$all copies-in copies-out"
@@ -122,7 +122,7 @@ if [ "$fake" ]; then
 fi
 
 if [ "$device" != host ]; then
-	# Sets the double's queues to the number that the variable means.
+	# The double does not read the variable, so its number of queues is set, too.
 	export CUDA_DEVICE_MAX_CONNECTIONS=1
 	fake_before=${FAKE_CUDART:-}
 	[ -z "$fake" ] || export FAKE_CUDART="queues=1${FAKE_CUDART:+,$FAKE_CUDART}"
@@ -136,7 +136,7 @@ if [ "$device" != host ]; then
 	[ -z "$fake" ] || answers no kernels connections copies-in copies-out
 	json "all('CUDA_DEVICE_MAX_CONNECTIONS is 1' in c['cause'] for c in d['checks'] if c['answer'] == 'no')"
 	answers yes streams pinned
-	ends 'check says no where workers share a hardware queue, and names it'
+	ends 'check says no if workers share a hardware queue, and names the cause'
 	unset CUDA_DEVICE_MAX_CONNECTIONS
 	[ -z "$fake" ] || export FAKE_CUDART="$fake_before"
 fi
@@ -148,7 +148,7 @@ if [ "$fake" ]; then
 	says 'runnel check: '
 	FAKE_CUDART=fail=cudaLaunchKernel:30:719:sticky gives 2 bench --device=cuda --run-ms=5
 	says 'runnel bench: '
-	ends 'a device that fails is trouble'
+	ends 'a failing device gives exit status 2'
 fi
 
 if [ "$fake" ]; then
@@ -184,7 +184,7 @@ if [ -z "$fake" ] && [ "$device" = host ]; then
 	json "d['cuda']['no_gpu'] and len(d['devices']) == 1"
 	fails 2 "no GPU answers as 'cuda' (" check --device=cuda
 	says 'use --device=host'
-	ends 'without a GPU they say so, and go on with the host device'
+	ends 'without a GPU, check and info say so and use the host device'
 fi
 
 gives 0 bench --device="$device" --run-ms=2 --workers=3
@@ -220,7 +220,7 @@ ends 'a guard that the environment sets finds nothing in the commands'
 
 fails 2 "no GPU answers as 'cuda:999'" check --device=cuda:999
 fails 2 "no GPU answers as 'cuda:999'" bench --device=cuda:999
-ends 'a GPU that is not there is trouble'
+ends 'a GPU that is not there gives exit status 2'
 
 # ---- mistakes: the same on all devices -----------------------------------------
 if [ "$device" = host ]; then
@@ -245,7 +245,7 @@ if [ "$device" = host ]; then
 	says "Try 'runnel --help' for more information."
 	fails 2 'runnel: there is no command'
 	fails 2 "runnel: '--what' is no command" --what
-	ends 'refuses mistakes, by their name'
+	ends 'refuses mistakes, and names them'
 
 	for args in --help --version info 'info --json' 'check --device=host --workers=2' \
 		'check --device=host --workers=2 --json' 'bench --device=host --run-ms=1 --workers=1' 'bench --help'; do
@@ -257,7 +257,7 @@ if [ "$device" = host ]; then
 		"$program" $args >&- 2>"$dir/err"
 		[ $? = 2 ] || complain "status of $args when standard output is closed"
 	done
-	ends 'an output that cannot be written is trouble'
+	ends 'an output that cannot be written gives exit status 2'
 
 	if [ "$python" ]; then
 		"$python" - "$program" 2>"$dir/err" <<-'IN' || complain 'interrupted'

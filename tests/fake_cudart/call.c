@@ -15,8 +15,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic bool forked;		/* after CUDA had started: it does not survive a fork */
-static _Atomic int sticky;
-static bool fails;			/* calls report it (sticky) after all moves have ended */
+static _Atomic int sticky;		/* the error with which the device has failed; 0: none */
+static bool fails;			/* no move begins; once all have ended, sticky is set */
 static unsigned nr_moving;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static _Thread_local cudaError_t last;
@@ -186,7 +186,7 @@ static bool survives(enum fake_function function)
 	}
 }
 
-/* False for calls of the runtime that make no context (documented), and for all of the driver. */
+/* Returns false for runtime calls that make no context (documented), and for all driver calls. */
 static bool needs_context(enum fake_function function)
 {
 	switch (function) {

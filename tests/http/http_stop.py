@@ -4,11 +4,11 @@ Load on examples/http_server until it has ended: for check_http.py.
 
 For each client, until the end:
 
-  - an established connection is served: it may be refused, but not lost;
+  - while the server stops, connecting may be refused, but no established connection is lost;
   - a complete request gets one complete answer, 200, with the right body;
   - an answer that says "Connection: close" is the last one, and then the connection ends;
-  - another connection may only be closed if it was idle for a while (IDLE_S; the server's
-  --linger): then a request on it may get no answer, as HTTP allows.
+  - without such an answer, a connection is closed only if it was idle for IDLE_S (the server's
+  --linger): a request sent at that moment may get no answer, as HTTP allows.
 """
 import socket
 import struct

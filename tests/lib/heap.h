@@ -11,8 +11,8 @@
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 /*
- * Returns the bytes in use; 0: unknown.  ThreadSanitizer's count is not exact: it may lose a large
- * free while another thread ends, because each adds to the same word under a lock of its own.
+ * Returns the bytes in use; 0: unknown.  ThreadSanitizer's count may miss a large free() if another
+ * thread ends at the same time: both add to one counter, under different locks.
  */
 static inline size_t live_bytes(void)
 {

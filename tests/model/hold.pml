@@ -5,29 +5,29 @@
  * src/worker/complete.c, and rnl__directory_pin() and rnl__directory_leave() of
  * src/pool/directory.c.
  *
- * A job runs twice, with two holds each time, in the same two slots.  One thread releases each
- * hold, before or after the function returns.  Another releases a copy of the first round's first
- * hold at any time.  The timer thread ends one hold of the first slot.  After the job's second end
- * the pool and its slots are destroyed.
+ * A job runs twice, with two holds each time, in the same two slots.  Each slot has a thread that
+ * releases its holds, before or after the function returns.  Another thread releases a copy of the
+ * first round's first hold at any time.  The timer thread ends at most one hold, of the first slot.
+ * After the job's second end the pool and its slots are destroyed.
  *
- * Left out: the lists of free slots and of the timer thread; store buffers: each relevant step is
- * an exchange, or has a full barrier after it: [directory.F1], F2, [worker.B3].
+ * Left out: the lists of free slots and of the timer thread.  Also store buffers, because each
+ * relevant step is an exchange or has a full barrier after it: [directory.F1], F2, [worker.B3].
  *
  * Asserted: the job is done once in each round, when its function has returned and all its holds
- * have ended; one thread ends each hold, before the job is done; a done job is not touched, nor a
- * destroyed pool or its slots.  No thread is stuck: a missing return is an invalid end state.
+ * have ended; exactly one thread ends each hold, before the job is done; a done job is not touched,
+ * nor a destroyed pool or its slots.  A worker that never sees `returned` is an invalid end state.
  *
- * Broken: BREAK_USE a release does not compare the slot's use; BREAK_TAKEOVER its exchange is a
- * load and a store; BREAK_SHARE the worker has no share; BREAK_AWAIT it drops its share by a load
- * and a store; BREAK_DROP a release drops by a load and a store; BREAK_LEAVE the destroy does not
- * wait for threads that pin the pool; BREAK_PIN a release looks at the epoch before it pins.
+ * Broken: BREAK_USE: a release does not compare the slot's use; BREAK_TAKEOVER: a load and a store
+ * replace its exchange; BREAK_SHARE: the worker has no share; BREAK_AWAIT: a load and a store drop
+ * this share; BREAK_DROP: a load and a store drop a hold's share; BREAK_LEAVE: the destroy does not
+ * wait for threads that pin the pool; BREAK_PIN: a release looks at the epoch before it pins.
  */
 #define ROUNDS 2
 
 byte use[2];			/* odd: taken */
 byte count, pinned, round, ended[2];
 bool taken[2];			/* the slot's hold was passed to the releasers */
-byte given[2];			/* and had this use */
+byte given[2];			/* the use of that hold */
 bool runs, live, returned, left, gone;	/* left: the epoch has changed */
 bool timer_over;
 
@@ -114,7 +114,7 @@ proctype releaser(byte i)
 	byte u, nr;
 	bool won;
 
-	/* If another thread ends this hold, the next round's may arrive before the look. */
+	/* If another thread ends this hold, this thread may see the next round's hold instead. */
 end:	do
 	:: atomic { taken[i] -> taken[i] = false; u = given[i] };
 		pin();

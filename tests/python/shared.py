@@ -10,7 +10,7 @@ import runnel
 
 DEVICE = os.environ.get("RNL_TEST_DEVICE", "host")
 ON_HOST = DEVICE == "host"
-# Bounds a wait that should end, however busy the machine is.
+# Seconds: the limit of waits that should end, long enough for a busy machine.
 LONG = 60 * float(os.environ.get("RNL_TEST_SCALE", 1))
 
 
@@ -19,7 +19,7 @@ def pool(nr_workers=2, **attributes):
 
 
 class Gate:
-    """Jobs of gate.wait stay on their workers until the gate is opened, with `with` at its end."""
+    """Jobs that call gate.wait() stay on their workers until gate.open() or the end of a `with`."""
 
     def __init__(self):
         self.entered = threading.Semaphore(0)
@@ -56,7 +56,7 @@ def comes_true(condition):
 
 
 def program(text):
-    """Starts a Python program of its own, which has `runnel`, `pool` and `Gate`."""
+    """Starts a Python program in its own process; it can use `runnel`, `pool` and `Gate`."""
     head = ("import os, signal, sys, threading, time\n"
             f"sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\n"
             "import runnel\nfrom shared import Gate, comes_true, pool\n")

@@ -4,9 +4,9 @@
  *
  * DESIGN
  *	Each link writes the chain's byte into its own word on the device, and copies the word of
- *	the link before. The numbers of the links that ran and ended last are plain memory: the
- *	library orders the links. In half of the chains only the last link is notified: then the
- *	others are done, too, and the memory of all links is overwritten immediately.
+ *	the link before. The numbers of the next link to run and to end are not atomic, because the
+ *	library orders the links. In half of the chains only the end of the last link is reported:
+ *	by then all links must be done. Their memory is overwritten immediately.
  */
 #include "holds.h"
 
@@ -26,7 +26,7 @@ struct chain {
 	int results[NR_LINKS_MAX];
 	unsigned first;
 	bool silent;
-	unsigned nr_ran, nr_notified;	/* number of the last link */
+	unsigned nr_ran, nr_notified;	/* number of the next link to run, and to end */
 	int ran_on;			/* the device of the first link */
 	uint8_t byte;
 	uint64_t *words, *seen;		/* on the device, on the host; NULL: none */
@@ -143,7 +143,7 @@ static void notified(struct life *life, int result)
 		scrap(c);
 }
 
-/* ---- its seat ------------------------------------------------------------------ */
+/* ---- the thread that submits --------------------------------------------------- */
 
 static int submit(struct chain *c, uint64_t *random)
 {
@@ -218,7 +218,7 @@ static bool is_over(const struct chain *c)
 	return !c->busy;
 }
 
-/* Allocates the words, like turns.c: without them only functions are checked. */
+/* Allocates the words, like turns.c. Without words, the data on the device is not checked. */
 static void get_memory(struct chain *c, uint64_t *random)
 {
 	const size_t bytes = NR_LINKS_MAX * sizeof(*c->seen);

@@ -41,7 +41,7 @@ static void begin(bool writes)
 	memset(&inflight, 0, sizeof(inflight));
 	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT, UINT64_MAX), 0);
 	ck_assert_int_eq(rnl__inflight_begin(&inflight), 0);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* tests also write the word */
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* before a test writes the word */
 	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
 	ck_assert_int_eq(device->ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
 }
@@ -164,7 +164,7 @@ TEST(jobs_leave_in_issue_order_over_many_rounds, .loops = 2)
 
 	begin(_i);
 	while (left < 6000) {
-		/* Every mix of marks, for every length, with many wraparounds of the ring. */
+		/* All combinations of marks and lengths, with many wraparounds of the ring. */
 		while (issued < 6000 && rnl__inflight_nr(&inflight) < LIMIT) {
 			rnl__inflight_push(&inflight, &jobs[issued++ % 64]);
 			if (issued % 3 == 0 || rnl__inflight_nr(&inflight) == LIMIT ||
@@ -271,7 +271,7 @@ static int note_join(struct rnl__event *event)
 	return join_result;
 }
 
-/* Jobs have odd numbers here, so no mark has the number of an even one. */
+/* Skips a number before each job, so there are numbers between two marks. */
 static void push_and_mark(bool event)
 {
 	inflight.issued++;
@@ -279,7 +279,7 @@ static void push_and_mark(bool event)
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, !event), 0);
 }
 
-/* Returns the event that a stream waits for; it has waited for earlier events up to @before. */
+/* Joins job @seq after earlier joins up to @before. Returns the event waited for, or NULL. */
 static struct rnl__event *event_joined_after(uint64_t seq, uint64_t *before)
 {
 	joined = NULL;

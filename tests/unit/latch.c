@@ -157,7 +157,7 @@ enum { WAKERS = 3 };
 struct table {
 	_Atomic uint32_t latch;
 	_Atomic long round;		/* begun by the sleeper; negative: the end */
-	long data[WAKERS];		/* unprotected: the latch protects it */
+	long data[WAKERS];		/* not atomic: only the latch orders accesses */
 	bool all;			/* all wakers drop in each round, else one waker */
 };
 
