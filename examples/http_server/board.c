@@ -3,9 +3,9 @@
  * The data that the processes of one parent share, in shared memory.
  *
  * DESIGN
- * Each process has a place.  There it writes its state, the time of each loop's last beat, and, at
- * each beat, its metrics and its health, as text.  Any process can answer for all processes: with
- * its own current text, and with the last posted texts of the other processes.
+ * Each process has a place, where it writes its state, the time of each loop's last beat, and, at
+ * each beat, its metrics and its health, as text.  Any process can answer for all processes: from
+ * its own current data, and from the texts that the other processes posted last.
  */
 #include "config.h"
 
@@ -88,7 +88,7 @@ static char *own_text(const struct server *server,
 
 /* ---- the metrics of all processes -------------------------------------------- */
 
-/* Returns the end of the metric at @at: "# HELP NAME ...", "# TYPE ...", and its samples. */
+/* Returns the end of the metric at @at.  A metric is "# HELP NAME ...", "# TYPE ...", samples. */
 static const char *family_end(const char *at)
 {
 	const char *next = strstr(at, "\n# HELP ");
@@ -183,7 +183,7 @@ json_t *board_live(const struct server *server)
 
 /* ---- the health of all processes --------------------------------------------- */
 
-/* Returns one process's health, and whether it is well. */
+/* Returns a process's health; NULL: unknown.  @well: receives true if the process is well. */
 static json_t *health_of(const struct server *server, unsigned process, bool *well)
 {
 	char *text = process == server->process ? own_text(server, health_write_own) :

@@ -5,8 +5,8 @@
  * DESIGN
  * The bound is the sum of all bounded parts: slots and their pinned memory, all allocated at the
  * start; a worker's memory for decoding and encoding, and, on the host device, its scratch;
- * connections, each with a head and libevent's buffers; and bodies and answers, by --memory.  Each
- * term is a maximum, so the server uses less: the tests compare both.  BASE is the process itself.
+ * connections, each with a head and libevent's buffers; bodies and answers, limited by --memory;
+ * and BASE, the program itself.  Each term is a maximum: tests check that the server uses less.
  * CUDA's memory and the kernel's socket buffers are not included.
  */
 #include "config.h"

@@ -4,8 +4,8 @@
  *
  * DESIGN
  * A state machine takes one character at a time, and stops at the first invalid one.  So the result
- * does not depend on where the text is cut.  This server does not use the extensions of a size, or
- * the headers after the last chunk: they are checked by RFC 9112's rules, bounded, and skipped.
+ * does not depend on where the text is cut.  The extensions of a size, and the headers after the
+ * last chunk, are checked by RFC 9112's rules and bounded, but this server does not use them.
  */
 #include "config.h"
 

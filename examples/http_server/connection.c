@@ -11,11 +11,11 @@
  * A request that is refused goes to SEND immediately.
  *
  * Each state has a time limit, which one timer per connection enforces.  A client that is too slow
- * gets 408, work that takes too long gets 504, and if a client does not read its answer, the
- * connection is closed.  A loop that stops shortens the limits that depend on clients, to end
  * gets 408, work that takes too long gets 504, and a client that does not read its answer loses
  * its connection.  A loop that stops shortens the limits that depend on clients, to end in --grace.
- * memory that grows with it, and is counted: --memory bounds all bodies and answers in memory.
+ *
+ * A head is at most HEAD_MAX bytes.  A body is copied from libevent's buffers as it arrives, into
+ * memory that grows with the body.  --memory bounds this memory and that of all answers together.
  * While a request is in work or its answer is sent, nothing is read.
  *
  * When a connection ends, the client may still be sending.  close() would reset the connection,
@@ -41,7 +41,7 @@
 #define MS (SECOND / 1000)
 #define BODY_BEGINS 16384u	/* first allocation for a body */
 #define SMALL_ANSWER 4096u	/* bytes: included in CONNECTION_BYTES */
-#define SEND_S 5		/* least time for an answer, however late it is */
+#define SEND_S 5		/* a late answer has at least this time to be sent */
 #define DRAIN_S 2
 #define METHOD_BYTES 8		/* enough to recognise a method */
 
@@ -108,7 +108,7 @@ bool request_count_answer(struct request *req)
 	const size_t bytes = evbuffer_get_length(req->out);
 	size_t most = of(req)->loop->server->opt.memory;
 
-	/* Metrics are needed when memory is full: they have their own space. */
+	/* GET /metrics must work when memory is full: answers without a task have extra space. */
 	if (!req->endpoint->route->task)
 		most += FIGURES_BYTES;
 	/* libevent's buffers use up to twice the bytes that they hold. */
@@ -155,7 +155,7 @@ static uint64_t end_of_state(const struct connection *c)
 		return c->since_ns + (stop_ns ? opt->linger_ms * MS : DRAIN_S * SECOND);
 	if (!stop_ns)
 		return ns;
-	/* Half of the grace is for reading, 7/8 for sending. */
+	/* Reading must end in the first half of the grace, and sending in the first 7/8. */
 	return earlier(ns, stop_ns + (c->state <= BODY ? grace_ns / 2 : grace_ns / 8 * 7));
 }
 
@@ -268,13 +268,13 @@ static void refuse(struct connection *c, int code, const char *wrong)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Returns true if there may be more to do, like the read functions below. */
+/* Returns true if reading may continue in the next state, like read_head() and read_body(). */
 static bool read_idle(struct connection *c, struct evbuffer *in)
 {
 	ev_ssize_t there;
 	char first[2];
 
-	/* Empty lines between requests are allowed.  One may arrive in two reads. */
+	/* Empty lines between requests are allowed.  An empty line may arrive in two reads. */
 	while ((there = evbuffer_copyout(in, first, 2)) == 2 && !memcmp(first, "\r\n", 2))
 		evbuffer_drain(in, 2);
 	if (there <= 0 || (there == 1 && *first == '\r'))
@@ -350,7 +350,7 @@ static bool read_head(struct connection *c, struct evbuffer *in)
 	return true;
 }
 
-/* Makes space for the next bytes.  Returns false if there is no memory for it. */
+/* Makes space for the next @bytes of the body.  Returns false if there is no memory. */
 static bool make_space(struct connection *c, size_t bytes)
 {
 	const size_t most = c->req.head.chunked ? c->loop->server->opt.max_body :
@@ -459,7 +459,7 @@ static void on_written(struct bufferevent *io, void *arg)
 {
 	struct connection *c = arg;
 
-	if (c->state != SEND)		/* that was 100 Continue */
+	if (c->state != SEND)		/* the output was 100 Continue */
 		return;
 	leave_open(c);
 	end_request(c);

@@ -4,8 +4,8 @@
  *
  * DESIGN
  * A form must have exactly one field, a file or a text.  The field's content is moved to the front
- * of the body, so a task sees the same data as in a raw body.  The body is in memory completely,
- * and each search passes over it once: no allocation, and time linear in the length.
+ * of the body, so a task sees the same data as in a raw body.  The whole body is in memory, and
+ * each search reads it once, so no memory is allocated, and the time is linear in the length.
  *
  *	preamble CRLF		optional: the body may begin with --boundary
  *	--boundary CRLF
@@ -97,7 +97,7 @@ static bool find_line(const unsigned char *at, const unsigned char *end,
 	return false;
 }
 
-/* If the first line begins the body, there is no CR LF before it. */
+/* Finds the first line with the boundary.  If the body begins with it, no CR LF comes before it. */
 static bool find_first_line(const unsigned char *body, const unsigned char *end,
 			    const struct delimiter *delimiter, struct line *line)
 {
@@ -127,7 +127,7 @@ const char *form_unwrap(const char *type, unsigned char *body, size_t *bytes)
 	if (first.last)
 		return "the form is empty: send one field";
 	content = memmem(first.end, (size_t)(end - first.end), "\r\n\r\n", 4);
-	/* If the content is empty, the CR LF may be that of the empty line after the headers. */
+	/* If the content is empty, its delimiter may begin with the CR LF of the headers' end. */
 	if (!content || !find_line(content + 2, end, &delimiter, &next))
 		return "the form is cut off: its last boundary is missing";
 	if (!next.last)

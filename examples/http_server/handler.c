@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a request's work: on the pool's workers, or, for comparison, in other threads.
+ * Runs a request's work: on the pool's workers, or, for comparison, in the loop or a new thread.
  *
  * DESIGN
  * async: the loop submits the slot's job and continues with its other connections.  The job goes
@@ -18,11 +18,11 @@
  *	rnl_launch()			kernel<<<grid, block, 0, cudaStreamPerThread>>>
  *	rnl_stream_wait(RNL_FOREVER)	cudaStreamSynchronize(cudaStreamPerThread)
  *
- * While the loop waits, decodes or encodes, it answers no other client.  It has no deadline, and
- * cannot refuse work.
+ * While the loop waits, decodes or encodes, it answers no other client.  This handler has no
+ * deadline, and cannot refuse work.
  *
- * thread: each request starts a thread, which makes these calls and ends.  A pipe returns the slot
- * to its loop.
+ * thread: each request starts a thread, which makes the calls of sync, and ends.  The thread
+ * returns the slot to its loop through a pipe.
  */
 #include "config.h"
 
@@ -135,7 +135,7 @@ void async_reaped(struct rnl_job *job)
 static int issue_and_wait(struct slot *slot)
 {
 	const int ret = slot->endpoint->route->task->issue(slot);
-	/* Wait after an error, too: work issued before it still uses the slot. */
+	/* Wait after an error, too: work issued before the error still uses the slot. */
 	const int waited = rnl_stream_wait(RNL_FOREVER);
 
 	return ret ? ret : waited;

@@ -3,10 +3,10 @@
  * The head of a request: its first line and its headers.
  *
  * DESIGN
- * Follows RFC 9112, and refuses ambiguous input: a NUL or another control character, a bare line
- * feed, a folded line, a space before a colon, Content-Length twice or with Transfer-Encoding, two
- * Hosts or an invalid one, an invalid target.  A proxy in front of this server might read such
- * input differently, and take a part of one request for the next request (request smuggling).
+ * The parser follows RFC 9112, and refuses ambiguous input: a NUL or other control character, a
+ * bare line feed, a folded line, a space before a colon, Content-Length twice or together with
+ * Transfer-Encoding, two Hosts or an invalid one, an invalid target.  A proxy might read such input
+ * differently, and mistake a part of one request for the next request (request smuggling).
  *
  * Names and values are ended with a NUL in place, so they live as long as the text.
  */
@@ -148,7 +148,7 @@ static int refuse(struct head *head, int code, const char *wrong)
 	return code;
 }
 
-/* Refuses fragments: a proxy may take one for a part of the path. */
+/* Refuses fragments, which a proxy might read as a part of the path. */
 static bool is_target(const char *text)
 {
 	while (*text > ' ' && (unsigned char)*text < 0x7f && *text != '#')

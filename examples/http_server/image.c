@@ -4,10 +4,10 @@
  *
  * DESIGN
  * PNGs are read with examples/pipeline's reader, after sift.c has removed everything that the
- * picture does not need.  PNM is simple enough to be read here.  Files come from strangers: the
- * size in the header is checked before a pixel is written, so a small file cannot cost much memory
- * or time.  Colours become grey by libpng's rule (luminance in linear light, ignoring colour
- * profiles); those of a PPM by ppmtopgm's rule.
+ * picture does not need.  PNM is simple enough to be read here.  Files are untrusted: the size in
+ * the header is checked before a pixel is written, so a small file cannot cost much memory or time.
+ * A PNG's colours become grey by libpng's rule (luminance in linear light, ignoring colour
+ * profiles), a PPM's colours by ppmtopgm's rule.
  */
 #include "config.h"
 
@@ -39,7 +39,7 @@ static bool is_space(unsigned char c)
 
 /*
  * Reads a number after white space and comments.
- * Returns the text after it; NULL if there is no number, or one with more than 6 digits.
+ * Returns the end of the number; NULL: there is no number, or it has more than 6 digits.
  */
 static const unsigned char *read_number(const unsigned char *at, const unsigned char *end,
 					uint32_t *number)
@@ -107,7 +107,7 @@ static int decode_png(unsigned char *file, size_t bytes, unsigned char *pixels,
 
 size_t image_png_bytes_max(size_t pixels)
 {
-	/* A row has one more byte.  1024 is more than the other chunks need. */
+	/* Each row has one more byte, its filter.  1024 is more than the other chunks need. */
 	return PNG_ZLIB_MAX_SIZE(pixels + IMAGE_SIDE_MAX) + 1024;
 }
 

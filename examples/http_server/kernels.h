@@ -46,10 +46,10 @@ SHARED unsigned char sobel_edge(const unsigned char *above, const unsigned char 
 struct small_picture {
 	uint32_t width;
 	uint32_t height;
-	unsigned char pixels[SMALL_PIXELS];	/* width * height of them */
+	unsigned char pixels[SMALL_PIXELS];	/* the first width * height are used */
 };
 
-/* A picture's edges; its batch's worker and start, for the timeline. */
+/* A picture's edges, and, for the timeline, the worker and the start of the picture's batch. */
 struct small_edges {
 	int64_t began_ns;
 	uint32_t worker;
@@ -61,7 +61,7 @@ struct small_edges {
 struct pictures_args {
 	const void *pictures;
 	struct small_edges *edges;	/* one per picture */
-	const struct rnl_span *spans;	/* the place of each picture */
+	const struct rnl_span *spans;	/* the position of each picture */
 	int64_t began_ns;
 	uint32_t worker;
 	uint32_t nr;

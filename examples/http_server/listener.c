@@ -16,8 +16,8 @@
  * last accept and the close.  So a server that stops first calls listener_deafen(): a filter drops
  * only the packets that begin a connection.  Connections that have begun are completed and
  * accepted; when no more can arrive, the socket is closed.  A client whose packet was dropped
- * tries again after a second, and is refused.  If a parent keeps the socket, none of this is
- * needed: the next process accepts the waiting connections.
+ * tries again after a second, and is refused.  If a parent keeps the socket open, the server only
+ * stops: the next process accepts the waiting connections.
  */
 #include "config.h"
 
@@ -50,7 +50,7 @@ static int bind_one(const struct sockaddr *addr, socklen_t addr_len, bool first)
 
 	if (fd < 0 || set_option(fd, SO_REUSEADDR) || (!first && set_option(fd, SO_REUSEPORT)) ||
 	    bind(fd, addr, addr_len) || (first && set_option(fd, SO_REUSEPORT)))
-		return -errno;		/* not closed: the program ends */
+		return -errno;		/* the socket stays open: the program ends */
 	return fd;
 }
 

@@ -3,9 +3,9 @@
  * The data of GET /live, which the page shows.
  *
  * DESIGN
- * Counts are totals since the server's start, and all times are of one clock of the machine.  The
- * page subtracts two answers to get rates and quantiles, so the server keeps no state for its
- * readers.  "processes" is a list; each entry has the time of its data.
+ * Counts are totals since the server's start, and all processes read times from one clock.  The
+ * page computes rates and quantiles from two answers, so the server keeps no state for its
+ * readers.  "processes" is a list; each entry has the time at which its data were written.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 #include <runnel/stats.h>
 #include <runnel/trace.h>
 
-/* Returns { "/wc": { "200": 12 } }, without zeros. */
+/* Returns counts like { "/wc": { "200": 12 } }; a count of 0 is omitted. */
 static json_t *answers_json(const struct server *server)
 {
 	json_t *all = json_object();

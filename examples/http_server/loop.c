@@ -7,9 +7,9 @@
  * loop of its connection: its job completes on the loop's completion queue, whose descriptor is
  * one more event.
  *
- * When there are --connections, the one that was idle for longest is closed to make room.  A loop
- * without idle connections, or without descriptors, stops accepting: clients wait in the listening
- * socket.  It tries again when one of its connections ends, and periodically.
+ * At the limit of --connections, the connection that was idle for longest is closed to make room.
+ * A loop without idle connections, or without descriptors, stops accepting, and clients wait in the
+ * listening socket.  It tries again when one of its connections ends, and periodically.
  *
  * A loop that stops still answers, and each answer says that the connection will close.  The loop
  * ends when no connection waits to be accepted, no request is open, and no byte has arrived for
@@ -17,8 +17,8 @@
  * request may be on its way.  If other processes have the listening sockets, or a parent keeps
  * them for the next process, the loop stops accepting immediately.
  *
- * With other processes the loop has a beat, a periodic timer.  It shows that the loop is alive, and
- * makes it accept from the sockets of processes that do not serve.
+ * If a parent started this process, the loop has a periodic timer, its beat.  At each beat the loop
+ * shows that it is alive, and accepts from the sockets of processes that do not serve.
  */
 #include "config.h"
 
@@ -122,7 +122,7 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t fd,
 	}
 }
 
-/* Called when accept() has failed, most likely without a free descriptor. */
+/* Called when accept() has failed, most likely because no descriptor is free. */
 static void on_refused(struct evconnlistener *listener, void *arg)
 {
 	const int err = errno;
@@ -186,7 +186,7 @@ static int listener_of(const struct loop *loop, unsigned process)
 	return server->listeners[process * server->opt.loops + (unsigned)(loop - server->loops)];
 }
 
-/* Accepts for a process, from a copy of its socket: a listener closes its descriptor. */
+/* Accepts for another process, from a copy of its socket, which the listener will close. */
 static void take_listener(struct loop *loop, unsigned process)
 {
 	const int fd = fcntl(listener_of(loop, process), F_DUPFD_CLOEXEC, 0);
@@ -198,7 +198,7 @@ static void take_listener(struct loop *loop, unsigned process)
 		close(fd);
 }
 
-/* A request that never returns blocks its worker permanently: replace the process. */
+/* If a job never returns, its worker is blocked permanently: has the process replaced. */
 static void look_for_stuck(const struct server *server)
 {
 	struct rnl_health health = RNL_HEALTH_INIT;
@@ -286,7 +286,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		event_base_loopbreak(loop->base);
 		return;
 	}
-	if (quiet && loop->paused)	/* idle clients prevent others from being accepted */
+	if (quiet && loop->paused)	/* idle clients prevent new clients from being accepted */
 		connections_close(loop);
 	tick(loop);
 }

@@ -6,11 +6,11 @@
  * All event loops share one pool.  A loop is a thread with its own libevent and completion queue.
  * The signals that end the server are blocked in every thread, and main() reads them from a
  * descriptor, so no call is interrupted.  A second signal changes nothing, because --grace limits
- * the end in any case: in the last part of the grace the pool is stopped, and at its end the
- * process exits, and reports which requests were not finished.
+ * the end in any case.  In the last part of the grace the pool is stopped.  When the grace is over,
+ * the process reports the requests that were not finished, and exits.
  *
  * A process cannot use its GPU again after a failure.  It continues, and answers 503; or, with
- * --exit-on-failure, it ends like after a signal.  With --processes or --gpus, the first process
+ * --exit-on-failure, it ends as after a signal.  With --processes or --gpus, the first process
  * is the parent of the processes that serve (supervise.c).
  */
 #include "config.h"
@@ -40,7 +40,7 @@
 #define SCRATCH_SPARE (64u << 10)	/* bytes that rounding up may add */
 #define STOP_PART 4u			/* the pool is stopped for the last 1/4 of the grace */
 #define LAST_S 3			/* for the last messages, after the grace */
-#define FAILED_PART 5u			/* 1/5 of the grace is enough: all answers are 503 */
+#define FAILED_PART 5u			/* after a failure 1/5 is enough: all answers are 503 */
 
 /* Prints the library's errors and warnings.  Context: any thread. */
 static void log_message(void *arg, enum rnl_log_level level, const char *msg)
@@ -98,7 +98,7 @@ static unsigned count_processes(const struct options *opt)
 	return nr;
 }
 
-/* With --gpus, a process uses the GPU of its place. */
+/* With --gpus, process number N uses the Nth GPU of the list. */
 static void choose_gpu(struct server *server)
 {
 	static char name[16];
@@ -128,7 +128,7 @@ static void tell_serving(struct server *server)
 	own = board_own(server);
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		atomic_store(&own->beat_ns[i], program_now_ns());
-	/* The first loop's next beat posts, and sets PLACE_SERVES. */
+	/* The first loop's next beat posts the metrics, and sets PLACE_SERVES. */
 	atomic_store(&own->pid, (int)getpid());
 }
 
@@ -155,7 +155,7 @@ static void end_signals(sigset_t *signals)
 		sigaddset(signals, SIGHUP);
 }
 
-/* Returns a descriptor for the signals that end the server.  Context: before threads. */
+/* Returns a descriptor for the signals that end the server.  Context: no threads yet. */
 static int take_signals(void)
 {
 	sigset_t signals;
@@ -182,10 +182,10 @@ static void create_pool(struct server *server)
 	attr.stream = opt->stream;
 	attr.max_queued = opt->queue;
 	attr.name = "http";
-	/* Twice the slots' buffers: sizes are rounded up, and the ends of regions stay unused. */
+	/* Twice the buffers, because sizes are rounded up, and the ends of regions stay unused. */
 	attr.pinned_max = 2 * ((uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) +
 			       small_pinned_bytes(opt)) + PINNED_SPARE;
-	/* More scratch than this would be allocated again for each job. */
+	/* A worker that kept less scratch would allocate it again for each job. */
 	attr.scratch_keep = 2 * (uint64_t)slot_buffer_bytes(opt) + SCRATCH_SPARE;
 	attr.log = log_message;
 	server->pool = program_pool(&attr);

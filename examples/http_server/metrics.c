@@ -26,7 +26,7 @@ void metrics_count_answer(struct metrics *metrics, int route, int code)
 			atomic_fetch_add(&metrics->answers[route][i], 1);
 }
 
-/* 16, 24, 32, 48, 64, 96 us, and so on, up to 12.6 s: bounds differ by a third to a half. */
+/* 16, 24, 32, 48, 64, 96 us, ..., 12.6 s: each bound is a third or a half above the last one. */
 uint64_t metrics_bound_us(int bucket)
 {
 	return (bucket % 2 ? UINT64_C(24) : UINT64_C(16)) << bucket / 2;
@@ -159,7 +159,7 @@ static int write_pool(const struct server *server, struct evbuffer *out)
 	int bytes = rnl_pool_stats_text(server->pool, NULL, NULL, 0);
 
 	while (bytes >= 0) {
-		const int room = bytes + 1024;	/* counts grow */
+		const int room = bytes + 1024;	/* counts grow meanwhile */
 		struct evbuffer_iovec space;
 
 		if (evbuffer_reserve_space(out, room, &space, 1) != 1)

@@ -256,7 +256,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 		program_misuse("--gpus starts a process for each GPU: --processes is for the host");
 	if (opt->gpus && strcmp(opt->device, "auto"))
 		program_misuse("--gpus names the devices: leave --device out");
-	/* The idle time must pass within the grace. */
+	/* A loop that stops waits for --linger at least once, within the grace. */
 	if (opt->linger_ms > opt->grace_s * 250)
 		opt->linger_ms = opt->grace_s * 250;
 	opt->exit_on_failure |= opt->processes || opt->gpus;

@@ -3,9 +3,9 @@
  * The page of GET /.
  *
  * DESIGN
- * page.html is compiled in, so that the program is one file.  Its policy makes a browser run only
- * the page's own script and style, and load nothing from elsewhere.  The policy contains a random
- * number; each copy of the page has the same number in place of each "@nonce@".
+ * page.html is compiled in, so that the program is one file.  A Content-Security-Policy makes a
+ * browser use only the page's own script and style, and load nothing from elsewhere.  The policy
+ * has a random number for each answer, and this number replaces each "@nonce@" in the page.
  */
 #include "config.h"
 

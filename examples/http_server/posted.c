@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A text in shared memory: one process posts it repeatedly, other processes read the last one.
+ * A text in shared memory: one process posts texts, other processes read the last text.
  *
  * DESIGN
- * There are two texts: the last one, and the one being written.  The writer may be stopped or lost
- * at any time: the last text stays complete, and no reader waits.  A reader copies the last text,
- * and copies again if another one was posted meanwhile: the writer may have changed the copied one.
+ * There are two texts: the last text, and the text being written.  Even if the writer is stopped or
+ * lost, the last text stays complete, and no reader waits.  A reader copies the last text.  If the
+ * writer posted another text meanwhile, it may have overwritten the copied one: the reader retries.
  *
  * ORDERING
  * The writer stores nr, executes a fence, and overwrites the text before the last one.  The reader

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A text in shared memory: one process posts it repeatedly, others read the last one. */
+/* A text in shared memory: one process posts texts, other processes read the last text. */
 #ifndef HTTP_SERVER_POSTED_H
 #define HTTP_SERVER_POSTED_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slots: the memory of requests, without their connections, allocated at the start.
+ * Slots: the memory for the work of requests, allocated at the start.
  *
  * DESIGN
  * Every slot has two pinned buffers of the same size: the largest that a task needs.  So nothing
  * is page-locked under load, which would take a millisecond each time, and the maximum of memory
- * is known at the start.  On the device a job uses its worker's scratch; with another --handler
- * there are no jobs, and a slot has device memory.
+ * is known at the start.  On the device a job uses its worker's scratch.  Handlers other than async
+ * have no jobs, so each slot has device memory of its own.
  *
  * Each loop has its own slots, so taking one needs no lock.  A loop takes the slot that was free
  * for longest, so all slots are used soon, and the process's memory stays constant.

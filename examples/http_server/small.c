@@ -9,7 +9,7 @@
  * A single picture does not wait for others.  The request uses the memory of the slot's job, and
  * completes on the same completion queue.
  *
- * On the host device each picture is a separate job: a batch only saves a driver's calls.
+ * On the host device each picture is a separate job, because a batch only saves driver calls.
  *
  * The batcher's slabs have room for a picture of each of the server's slots.
  */
@@ -26,7 +26,7 @@
 #include "kernels.h"
 
 #define SLABS 4
-#define SPARE 4u	/* times the most pictures: a slab is reused only as a whole */
+#define SPARE 4u	/* space for this multiple of the slots: a slab is reused only as a whole */
 
 static int batch_issue(const struct rnl_batch *batch)
 {
@@ -97,8 +97,8 @@ int small_begin(struct slot *slot)
 }
 
 /*
- * Records one span for a batch: by the first loop that reaps one of its pictures.  There is no span
- * if a loop has reaped a picture of a later batch before.
+ * Records one span for a batch.  Called for each picture; the first call records the span, unless a
+ * loop has already reaped a picture of a later batch of this worker.
  */
 static void note_batch(struct loop *loop, const struct small_edges *edges)
 {

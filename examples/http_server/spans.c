@@ -18,7 +18,7 @@
  *	column		its number (22 bits), then 14 bits for each kind
  *	span		its begin (36 bits), its length (22 bits), its worker (6 bits)
  *
- * Numbers wrap after 23 hours, begins after 5: a word of that age may be shown once more.
+ * Numbers of columns wrap after 23 hours, begins of spans after 5: so old words may appear as new.
  */
 #include "config.h"
 
@@ -193,7 +193,7 @@ static int by_begin(const void *a, const void *b)
 	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
 }
 
-/* Sums up spans.  Time in several spans is busy time only once. */
+/* Sums up spans.  Time that several spans cover counts once as busy time. */
 static void add_up(struct span_time *all, size_t nr, struct spans_overlap *overlap)
 {
 	uint64_t end = 0;

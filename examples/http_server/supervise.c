@@ -13,14 +13,14 @@
  * the last SIGHUP.  A process sets its state on the board when it serves, and ends when the parent
  * ends for any reason.  A process is replaced if it exits with EXIT_DEVICE_FAILED, dies by a
  * signal, has a loop without a beat for --stuck, takes too long to start, or fails in another way
- * after one of its place has served.  If it lasted QUICK_S, it is replaced immediately, else after
- * a pause that doubles.  If more than QUICK_MAX in a row ended earlier, and no other process
- * serves, the parent gives up, because another process would not help.
+ * after a process of its place has served.  If it lasted QUICK_S, it is replaced immediately, else
+ * after a pause that doubles.  If more than QUICK_MAX processes in a row lasted less than QUICK_S,
+ * and no process serves, the parent gives up, because another process would not help.
  *
  * SIGHUP replaces the processes one after another: the parent starts a new process next to the old
  * one, and when the new one serves, orders the old one to answer its requests and to end.  The
- * order is an eventfd that only the two have, so no other signal can be mistaken for it.  If the
- * new process does not serve, the old one stays.
+ * order is an eventfd that only this process and the parent have, so no signal can be mistaken for
+ * it.  If the new process does not serve, the old one stays.
  *
  * SIGTERM, SIGINT and SIGQUIT are passed on to all processes, even if only one of them received
  * the signal.  The parent exits with the first non-zero status.  It kills processes that have not
@@ -47,18 +47,18 @@
 #define QUICK_S 10
 #define QUICK_MAX 5
 #define PAUSE_FIRST_MS 100	/* before a new process */
-#define PAUSES_MAX 7		/* limit on the pause's doublings */
-#define ENDING_S 4	/* for a process to end after its grace */
+#define PAUSES_MAX 7		/* the pause doubles at most this often */
+#define ENDING_S 4	/* a process is killed this long after its grace */
 #define LOOK_S 0.1	/* between checks while a new process starts */
 #define START_S 10	/* limit for a process to begin to serve */
 #define START_PART 4	/* times --stuck, added to START_S */
-#define BEATS_S 1.0	/* between checks that all are alive */
+#define BEATS_S 1.0	/* between checks that all processes are alive */
 #define VARIABLE "HTTP_SERVER_PLACE"	/* environment variable: see become() */
 
 struct process {
 	pid_t pid;		/* 0: no process */
 	int leave_fd;		/* an eventfd: the order to end */
-	double kill_at;		/* 0: no order to end was sent */
+	double kill_at;		/* when it is killed; 0: no order to end was sent */
 };
 
 /* The processes of one place on the board. */
@@ -66,7 +66,7 @@ struct child {
 	struct process now;
 	struct process old;	/* ends when `now` serves */
 	double began;		/* start of `now` */
-	double start_at;	/* when to start one, while `now` is empty */
+	double start_at;	/* when to start a process, while `now` is empty */
 	unsigned nr_quick;
 	unsigned generation;	/* generation in which `now` was started */
 };
@@ -100,7 +100,7 @@ static struct place *place_of(const struct parent *p, const struct child *c)
 	return &p->server->board[c - p->children];
 }
 
-/* Returns true if the current process has served; an earlier one does not count. */
+/* Returns true if the current process has served; an earlier process does not count. */
 static bool has_served(const struct parent *p, const struct child *c)
 {
 	return c->now.pid && atomic_load(&place_of(p, c)->pid) == c->now.pid;
@@ -253,7 +253,7 @@ static void forget(struct process *process)
 	*process = (struct process){ .pid = 0 };
 }
 
-/* Returns the exit status of a process; for a signal, EXIT_FAILURE. */
+/* Returns the exit status of a process, or EXIT_FAILURE if a signal killed the process. */
 static int exit_status(pid_t child, int status)
 {
 	if (WIFEXITED(status))
@@ -263,7 +263,7 @@ static int exit_status(pid_t child, int status)
 	return EXIT_FAILURE;
 }
 
-/* Returns true if the end's signal killed a process that did not wait for signals yet. */
+/* Returns true if the signal to end killed a process that did not wait for signals yet. */
 static bool ended_early(const struct parent *p, bool served, int status)
 {
 	const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

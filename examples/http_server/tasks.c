@@ -95,7 +95,7 @@ const struct task wc_task = {
 
 /* ---- /sobel -------------------------------------------------------------- */
 
-/* The ends of a row are separate, so that the compiler can vectorise the middle. */
+/* Computes a row's first and last pixel separately, so that the compiler can vectorise the rest. */
 void sobel_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct sobel_args *a = (const struct sobel_args *)args;
@@ -152,7 +152,7 @@ static int edges_issue(struct slot *slot)
 	slot->image.width = args.width;
 	slot->image.height = args.height;
 	slot->small = small_takes(slot->endpoint->loop->server, args.width, args.height);
-	if (slot->small)	/* a batch will compute it */
+	if (slot->small)	/* a batch will compute the edges */
 		return 0;
 	bytes = (size_t)args.width * args.height;
 	grid.x = (args.width + SOBEL_BLOCK_X - 1) / SOBEL_BLOCK_X;
