@@ -7,35 +7,35 @@
  * Jobs 0 and 2 are in barrier 0.  A job "after" starts after the barrier's earlier jobs.  Cases:
  * - A user submits 0 and 2, and 3 after them.
  * - A user submits 0, and 3 after it; then 2, while another user submits 4 after the jobs so far.
- * - A user submits 0, is refused 3 after it, and may submit 2, while a host waits for the end.
- *   If the host's wait covers all jobs of the barrier, the barrier is freed then.
+ * - A user submits 0, is refused a submit of 3 after 0, and may submit 2, while a host waits.  If
+ *   the host's wait covers all jobs of the barrier, the barrier is freed when the wait ends.
  * - One user submits 2 in barrier 0 after barrier 1, another 3 in barrier 1 after barrier 0.
  * - A user submits 0 and 2, while a thread requests a notice, 3, of their end.
- * - A thread has sealed the round of 0, but not yet marked it as issued.  Meanwhile 0 ends, and a
- *   user submits 2 and 1 in barrier 0, and 4 after them.
+ * - A thread has sealed the round of 0, but not yet marked the round as issued.  Meanwhile 0 ends,
+ *   and a user submits 2 and 1 in barrier 0, and 4 after them.
  * Two workers run all jobs.  A job that leaves work on the stream is issued immediately and done
- * later.  A job without work is both; its worker reports that to the barrier before it takes a job
- * of another round.
+ * later.  A job without work is issued and done when its function returns; its worker reports both
+ * to the barrier before it takes a job of another round.
  *
- * Left out: store buffers, since each step changes or reads one word.  A loop of compare-exchanges
- * is one step, except in seal(), where other words change between its load and exchange.  `waiting`
- * is a set.  A start or a return of jobs is one step.
+ * Not modelled: store buffers, because each step changes or reads one word.  A loop of
+ * compare-exchanges is one step, except in seal(), where other words change between its load and
+ * exchange.  `waiting` is a set.  A start or a return of jobs is one step.
  *
- * Asserted: a job after the barrier starts once, when all jobs that were counted before its submit
- * are issued, and completes when these are done; a freed barrier is not touched; a freed slot has
+ * Asserted: a job after the barrier starts once, when all jobs counted before its submit are
+ * issued, and completes when these jobs are done; a freed barrier is not touched; a freed slot has
  * no jobs; an ended round has only issued jobs; a notice is sent once, after all jobs counted
  * before its request.  No thread is stuck: a job left on a list is an invalid end state.
  *
- * Broken: BREAK_COUNT a submit counts its job before it seals; BREAK_SEAL a job after the barrier
- * does not seal; BREAK_TOLD it does not check whether its round has ended; BREAK_HOLD a round does
- * not count the previous one; BREAK_FOLLOW the opener of a round does not check whether the
- * previous one has ended; BREAK_PUSH a job is pushed on an ended round; BREAK_USER seal() does not
- * use the slot; BREAK_TWO both counts of a sealed round are dropped in one step; BREAK_WAIT a host
- * does not wait for the end of a sealed round; BREAK_SLOT it does not use the slot; BREAK_OWED a
- * worker becomes idle before it reports; BREAK_ISSUE only the sealer of a round marks it as issued,
- * not the opener of the next; BREAK_KEEP a notice's request does not delay the round's end,
- * BREAK_EARLY or not until the notice is on the list; BREAK_BACK a notice goes with the jobs that
- * an issued round starts.
+ * Broken variants: BREAK_COUNT: a submit counts its job before it seals.  BREAK_SEAL: a job after
+ * the barrier does not seal.  BREAK_TOLD: such a job does not check whether its round has ended.
+ * BREAK_HOLD: a round does not count the previous one.  BREAK_FOLLOW: the opener of a round does
+ * not check whether the previous round has ended.  BREAK_PUSH: a job is pushed on an ended round.
+ * BREAK_USER: seal() does not use the slot.  BREAK_TWO: both counts of a sealed round are dropped
+ * in one step.  BREAK_WAIT: a host does not wait for the end of a sealed round.  BREAK_SLOT: a
+ * waiting host does not use the slot.  BREAK_OWED: a worker becomes idle before it reports.
+ * BREAK_ISSUE: only a round's sealer marks it as issued, not the next round's opener.  BREAK_KEEP:
+ * a notice's request does not delay the round's end.  BREAK_EARLY: it ends the delay before the
+ * notice is on the list.  BREAK_BACK: a notice goes with the jobs that an issued round starts.
  */
 #define NS 3			/* slots of a barrier */
 #define ALL 7

@@ -6,37 +6,37 @@
  * ([batch.C1], L1), takes of src/batch/take.c ([batch.O3], C2, C3, L2), and the choice of the taker
  * in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
- * Two producers, with two requests and one, and two slabs.  A producer reserves, and waits while
- * there is no space.  Then it commits, and releases when the request is done; or it cancels.
+ * Two producers have two requests and one, and share two slabs.  A producer reserves, and waits
+ * while there is no space.  Then it commits, and releases when the request is done; or it cancels.
  * Plans: (1) Slabs of two slots, and two cells.  Slots are left over, each producer's last request
  * keeps its cell, and the second producer commits when the first is done.  (2) Slabs of one slot,
  * and one cell.  The first request is cancelled, and the second may be.  (3) Slabs of two slots,
- * two cells and two batches.  (4) Slabs of one slot, where an earlier request ends at any time.
+ * two cells, two batches.  (4) Slabs of one slot, where an earlier request ends at any time.
  *
- * Left out: store buffers: the word of a slab, of a slot, of the batcher is read and changed in one
- * step, and such a word publishes all other data.  Promised and settled cells are read together: if
- * more are promised in between, the exchange fails.  Making slabs, sizes, drains, destroy, the
- * pool: a submitted batch runs.  Rounds do not overflow.  The list of late requests is a set.  The
- * cells' bits are a number, since it does not matter which cell is picked.  The eventcount is a
- * flag for each waiter; park.pml has its barriers.
+ * Not modelled: store buffers, because the word of a slab, of a slot, of the batcher is read and
+ * changed in one step, and publishes all other data; making slabs, sizes, drains, destroy, the pool
+ * (a submitted batch runs); an overflow of rounds.  Promised and settled cells are read together:
+ * if more are promised in between, the exchange fails.  The list of late requests is a set.  The
+ * cells' bits are a number, because any free cell may be picked.  The eventcount is a flag for each
+ * waiter; park.pml has its barriers.
  *
  * Asserted: a committed request is taken once, a cancelled one never; a free or newly opened slab
- * is unused; a batch finds a cell for each request.  No thread is stuck: a request that is never
- * taken, or a producer that waits although there is space, is an invalid end state.
+ * is unused; a batch finds a cell for each request.  No thread is stuck: if a request is never
+ * taken, or a producer waits although there is space, spin reports an invalid end state.
  *
- * Broken: BREAK_ROUND a free slab opens for any round, not only for later ones; BREAK_OPEN a
- * reservation does not compare the round; BREAK_SLOT a taker does not compare a slot's round;
- * BREAK_LATE a passed-over request is not put on the list; BREAK_HEED a taker clears ASKED after
- * its look; BREAK_ENDED the end of a batch does not look at ASKED; BREAK_HELD a slab is free before
- * its last release; BREAK_CLOSED the close of an already released slab does not free it; BREAK_WAKE
- * the end of a slab wakes no producer; BREAK_SEEN a taker reads the open round after it looked at
- * the slab ([batch.O3]); BREAK_GIVE it does not give back a cancelled slot; BREAK_CLEAR a taker
- * settles before it clears bits ([batch.P3]); BREAK_SETTLED bits are counted before the settled
- * promises are read ([batch.P4]); BREAK_SPARE a release wakes no producer ([pool.R2]); BREAK_WANTED
- * a thread does not look again after it announced that it found no cell ([batch.B6]); BREAK_RAISED
- * a raised limit wakes no producer; BREAK_AGAIN a thread that found no cell does not check whether
- * the limit was raised; BREAK_PROMISE a cancel keeps the promise; BREAK_UNUSED a closed slab keeps
- * the promises for unused slots.
+ * Broken variants: BREAK_ROUND: a free slab opens for any round, not only for later ones.
+ * BREAK_OPEN: a reservation does not compare the round.  BREAK_SLOT: a taker does not compare a
+ * slot's round.  BREAK_LATE: a passed-over request is not put on the list.  BREAK_HEED: a taker
+ * clears ASKED after it looked for requests.  BREAK_ENDED: a batch's end ignores ASKED.
+ * BREAK_HELD: a slab is free before its last release.  BREAK_CLOSED: closing a released slab does
+ * not free it.  BREAK_WAKE: no producer is woken.  BREAK_SEEN: a taker reads the open round after
+ * it looked at the slab ([batch.O3]).  BREAK_GIVE: a taker does not give back a cancelled slot.
+ * BREAK_CLEAR: a taker settles before it clears bits ([batch.P3]).  BREAK_SETTLED: bits are counted
+ * before the settled promises are read ([batch.P4]).  BREAK_SPARE: a release wakes no producer
+ * ([pool.R2]).  BREAK_WANTED: a thread that announced that it found no cell does not look again
+ * ([batch.B6]).  BREAK_RAISED: a raised limit wakes no producer.  BREAK_AGAIN: a thread that found
+ * no cell does not check whether the limit was raised.  BREAK_PROMISE: a cancel keeps the promise.
+ * BREAK_UNUSED: a closed slab keeps the promises for unused slots.
  */
 #define NONE 255
 #define NS 2				/* slabs */
@@ -458,7 +458,7 @@ inline add(r, i)
 	}
 }
 
-/* take_look_at(), then take_or_pass(): after a first look in vain, the exchange looks again */
+/* take_look_at(), then take_or_pass(): the exchange looks again if the first look finds nothing */
 inline take_or_pass(i)
 {
 	d_step {					/* [batch.C2], [batch.C3] */
@@ -558,7 +558,7 @@ inline heed_and_take()
 
 proctype batch_job(byte b)
 {
-	byte r, round, s, nr, o, t, batch, of_slab = NONE;	/* nr: also the batch's */
+	byte r, round, s, nr, o, t, batch, of_slab = NONE;	/* nr: also the batch's size */
 	bool more, last, twice;
 	mtype w = nothing;
 

@@ -5,26 +5,26 @@
  * src/worker/complete.c as far as they touch these words, and the latch `state`: rnl__latch_drop(),
  * _watch(), _unwatch() ([latch.D1], W2) and rnl__latch_wait().
  *
- * A caller submits a job, waits for it, and submits it again.  Two threads cancel it at any time,
- * in either round or between.  Another thread waits for it, and a fourth submits the same job and
- * is refused.  One worker starts and completes it.
+ * A caller submits a job, waits for it, and submits it again.  Two threads cancel the job at any
+ * time, in either round or between.  Another thread waits for the job, and a fourth thread tries to
+ * submit it.  One worker starts and completes the job.
  *
- * Left out: store buffers.  Start and cancel change one word, drop and watch another.  A plain
- * store of `phase` is followed by a release (the exchange of the queue's tail, the drop) before
- * another thread may rely on it.  park.pml has the full barrier of [job.P1], cq.pml the end on a
- * completion queue.  Notices, which have a list and one more phase.
+ * Not modelled: store buffers, because start and cancel change one word, and so do drop and watch.
+ * A plain store of `phase` is followed by a release (the exchange of the queue's tail, the drop)
+ * before another thread may rely on the store.  park.pml has the full barrier of [job.P1], cq.pml
+ * the end on a completion queue.  Nor are notices modelled, which have a list and one more phase.
  *
  * Asserted: in each round either the function runs, or a cancel has returned that it will not; a
- * job that is not cancelled runs; the function sees the request to end if it was made in this round
- * before the look, and only then; the job ends once, with the right result; a job that has ended
- * gives no -EBUSY; only its caller touches a job that was seen done.  No thread is stuck: a lost
- * wake is an invalid end state.
+ * job that is not cancelled runs; rnl_job_is_cancelled() is true if the function was asked to end
+ * before the call, in this round, and only then; the job ends once, with the right result; a job
+ * that has ended gives no -EBUSY; only its caller touches a job that was seen done.  No thread is
+ * stuck: if a wake is lost, spin reports an invalid end state.
  *
- * Broken: BREAK_START the start is a load and a store; BREAK_CANCEL the cancel is; BREAK_ASK its
- * mark on a started job is; BREAK_CLAIM the claim is; BREAK_FINISH the phase is stored after the
- * drop; BREAK_TOUCH the worker reads a flag of the job after the drop; BREAK_WATCH a waiter sleeps
- * without its mark; BREAK_WAKE the drop reads the mark before it subtracts; BREAK_UNWATCH a waiter
- * stores 0 to remove the mark.
+ * Broken variants: BREAK_START: the start is a load and a store.  BREAK_CANCEL: so is the cancel of
+ * a queued job.  BREAK_ASK: so is that of a started job.  BREAK_CLAIM: so is the claim.
+ * BREAK_FINISH: the phase is stored after the drop.  BREAK_TOUCH: the worker reads a flag of the
+ * job after the drop.  BREAK_WATCH: a waiter sleeps without setting its mark.  BREAK_WAKE: the drop
+ * reads the mark before it subtracts.  BREAK_UNWATCH: a waiter removes the mark by storing 0.
  */
 #define ROUNDS 2
 #define SLEEPER 1
@@ -134,7 +134,7 @@ active proctype caller()
 		:: claim();
 			if
 			:: claimed -> break
-			:: else -> state < ONE		/* -EBUSY: the other submit has it */
+			:: else -> state < ONE		/* -EBUSY: the other submit has the job */
 			fi
 		od;
 		claimed = false;

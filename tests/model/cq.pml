@@ -5,26 +5,26 @@
  * src/sys/inbox.h ([inbox.P1], T1, A1).
  *
  * Two workers push a job each, and push it again after a reap, so its address returns (ABA).  The
- * reader is an event loop: it sleeps until the descriptor is readable, then reaps once, up to one
- * job or all.  The list is a real one, with links in the jobs' memory.  When every job is reaped,
- * or the last one is in the queue, the reader destroys the queue.
+ * reader is an event loop: it sleeps until the descriptor is readable, then reaps once: at most one
+ * job, or all.  The list is a real one, with links in the jobs' memory.  When every job is reaped,
+ * or only the last job is still in the queue, the reader destroys the queue.
  *
- * Left out: store buffers.  Both sides read-modify-write `head`, and reads and writes of the
+ * Not modelled: store buffers.  Both sides read-modify-write `head`, and reads and writes of the
  * descriptor are system calls that take its lock, so no thread reads another thread's plain store.
  * The descriptor's count is a flag.  rnl_cq_reap() is the same loop, but reaps before it sleeps;
  * that order is tried, too.
  *
  * Asserted: each push is reaped once; a job is not touched after it is the caller's again, nor the
- * queue after it is freed.  No thread is stuck: a reader that sleeps while a job is in the queue is
- * an invalid end state.
+ * queue after it is freed.  No thread is stuck: if the reader sleeps while a job is in the queue,
+ * spin reports an invalid end state.
  *
- * Broken: BREAK_LOOK arm() does not look again after it emptied the descriptor of an armed queue;
- * BREAK_ORDER it empties the descriptor after it armed; BREAK_STORE it arms by a load and a store;
- * BREAK_TAKE a take is a load and a store; BREAK_LINK a put that tries again keeps its first link;
- * BREAK_PUSH a put returns whether the head was ARMED at the first look; BREAK_TOLD a reap that
- * stops early does not write; BREAK_CLEAR an emptied descriptor is not recorded; BREAK_WAIT destroy
- * does not wait for a writer; BREAK_DROP a reap drops the job before it reads its link; BREAK_COUNT
- * the arming is seen before `writing` is counted, as without the release of [inbox.A1].
+ * Broken variants: BREAK_LOOK: arm() does not look again after it emptied an armed queue's
+ * descriptor.  BREAK_ORDER: arm() empties the descriptor after it armed.  The arming (BREAK_STORE),
+ * or a take (BREAK_TAKE), is a load and a store.  BREAK_LINK: a repeated put keeps its first link.
+ * BREAK_PUSH: a put returns whether the head was first read as ARMED.  BREAK_TOLD: a reap that
+ * stops early does not write.  BREAK_CLEAR: arm() does not note the empty descriptor.  BREAK_WAIT:
+ * destroy does not wait for a writer.  BREAK_DROP: a reap drops a job before reading its link.
+ * BREAK_COUNT: the arming is seen before `writing` is counted, as without release in [inbox.A1].
  */
 #define NONE 0
 #define ARMED 9

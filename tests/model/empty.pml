@@ -4,32 +4,32 @@
  * rnl_pool_close() and drained() of src/worker/life.c, rnl__pool_all_done() and _wake_drained() of
  * src/pool/pool.[ch], and timer_main() of src/worker/timer_thread.c.
  *
- * One thread submits a notice, and may cancel it.  Another may close the pool, and drains it.  A
- * third submits a job, which is refused after the close.  A worker runs the job and the notice; the
- * timer thread queues the notice.
+ * One thread submits a notice, and may cancel it.  Another thread may close the pool; then it
+ * drains the pool.  A third thread submits a job, which is refused after the close.  A worker runs
+ * the job and the notice; the timer thread queues the notice.
  *
- * Left out: store buffers: there is a full barrier before each wake.  The eventcounts themselves: a
- * wake ends each wait that was prepared before it.  Notices for space, jobs with a time; a submit
- * that takes its reservation back.
+ * Not modelled: store buffers, because there is a full barrier before each wake; the eventcounts
+ * themselves: a wake ends each wait that was prepared before; notices for space; jobs with a time;
+ * a submit that takes its reservation back.
  *
- * Asserted: the notice is queued once, and only after the thread that cancelled it has put it on
- * its list; if it was not cancelled, only when the pool is closed and the job done.  A drain that
- * begins after the notice's submit ends when the notice is done.  When no thread can move, a notice
- * that was cancelled, or whose pool is closed, is done, and no drain sleeps.
+ * Asserted: the notice is queued once.  If it was cancelled, it is queued only after the cancelling
+ * thread has put it on the cancelled list; if not, only when the pool is closed and the job done.
+ * A drain that begins after the notice's submit ends when the notice is done.  When no thread can
+ * move, a notice that was cancelled, or whose pool is closed, is done, and no drain sleeps.
  *
- * Broken: BREAK_SUBMIT a submit, BREAK_CLOSE a close, BREAK_CANCEL a cancel does not wake the timer
- * thread; BREAK_DONE a worker does not; BREAK_ORDER it looks for the notice before it counts;
- * BREAK_LISTEN the timer thread looks before it prepares to wait; BREAK_LIST a drain looks at the
- * lists, not at the count; BREAK_PUSH a submit pushes before it counts; BREAK_LAST the timer thread
- * decrements the count before it queues; BREAK_RING it does not wake after that; BREAK_MEET it
- * queues a cancelled notice that is not on the list of the cancelled.
+ * Broken variants: the timer thread is not woken by a submit (BREAK_SUBMIT), a close (BREAK_CLOSE),
+ * a cancel (BREAK_CANCEL), a worker (BREAK_DONE).  BREAK_ORDER: a worker checks for the notice
+ * before it counts.  BREAK_LISTEN: the timer thread looks before it prepares to wait.  BREAK_LIST:
+ * a drain looks at the lists, not at the count.  BREAK_PUSH: a submit pushes before it counts.
+ * BREAK_LAST: the timer thread decrements the count before it queues; BREAK_RING: it wakes no drain
+ * after queueing; BREAK_MEET: it queues a cancelled notice that is not on the cancelled list.
  */
 mtype = { job, notice };
 
 bool closed;
 bool cancelled, enqueued;		/* phase of the notice: one of these, or DELAYED */
 bool came, listed, named;		/* on the timer thread's lists: came, notices, cancelled */
-bool met;				/* it left `notices`, came, or was named; another event follows */
+bool met;			/* the first of two events: it left `notices`, came, or was named */
 byte last_entered, last_left;		/* the tally of notices for RNL_EMPTY */
 #define last (last_entered - last_left)
 bool submitted, job_in, job_done, queued, notice_done;
@@ -48,7 +48,7 @@ inline ring_drained()			/* rnl__pool_wake_drained() */
 	fi
 }
 
-/* A job is done: [worker.D1], and after a full barrier the look for drains and notices. */
+/* Counts a done job [worker.D1]; after a full barrier, looks for drains and notices. */
 inline count()
 {
 #ifdef BREAK_ORDER
@@ -60,7 +60,7 @@ inline count()
 #endif
 }
 
-/* rnl__pool_all_done(): sums that are read one after the other; a drain's include the notices */
+/* rnl__pool_all_done(): reads the sums one by one; a drain includes the notices */
 inline all_done(with_last)
 {
 	sum = released;
@@ -92,7 +92,7 @@ inline queue_notice()			/* delayed_queue() */
 	take_off();
 #endif
 #ifndef BREAK_RING
-	ring_drained()					/* the worker may have done it already */
+	ring_drained()				/* the worker may have completed the notice */
 #endif
 }
 
@@ -124,7 +124,7 @@ active proctype submits_notice()
 	:: true ->					/* rnl_job_cancel() */
 		atomic {
 			if
-			:: enqueued -> goto out		/* the worker has or will get it */
+			:: enqueued -> goto out		/* the worker has or will get the notice */
 			:: else -> cancelled = true
 			fi
 		};

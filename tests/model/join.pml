@@ -5,18 +5,18 @@
  *
  * A worker issues six jobs, each followed by an event, into a ring of three.  It reuses an event
  * after the device has completed the event's job.  The device completes the jobs in order.  A
- * thread learns that some job has its event, and joins: it searches the ring from the latest event
- * back, while the worker records others.
+ * thread that knows that some job's event is recorded joins that job: it searches the ring from the
+ * latest event back, while the worker records other events.
  *
- * Left out: marks without an event; jobs that are not a mark's last; store buffers: the count is
- * stored with release, and read with acquire.
+ * Not modelled: marks without an event; jobs that are not a mark's last; store buffers, because the
+ * count is stored with release and read with acquire.
  *
  * Asserted: the joined event is recorded after the job (the wait is never too short), and is the
  * job's own event while that event still covers the job (not too long).
  *
- * Broken: BREAK_RECORD the count is stored before the event is recorded ([inflight.J1]); BREAK_SAYS
- * it is stored before the event's job; BREAK_LATEST the latest event is joined; BREAK_ANEW an event
- * that was recorded again meanwhile is mistaken for an earlier one.
+ * Broken variants: BREAK_RECORD: the count is stored before the event is recorded ([inflight.J1]).
+ * BREAK_SAYS: the count is stored before the event's job.  BREAK_LATEST: the latest event is
+ * joined.  BREAK_ANEW: an event that was recorded again meanwhile is mistaken for an earlier event.
  */
 #define NJ 6
 #define LIMIT 3
@@ -64,7 +64,7 @@ proctype join()
 	byte seq, i, at, before, found, nr;
 
 	nr_recorded > 0;
-	seq = nr_recorded;				/* the barrier reported it some time ago */
+	seq = nr_recorded;			/* the barrier reported the job some time ago */
 	do
 	:: seq > 1 -> seq--
 	:: break

@@ -5,39 +5,39 @@
  * T1, A1], called like in submit() of submit.c, with rnl__rounds_defer() and the seal, the count
  * and the issue of a round as one step each (barrier.pml has their steps).
  *
- * One thread submits jobs 1 and 2, another jobs 3 and 4.  Jobs 1 and 4 come after a round each.  A
- * round counts a job of the other thread, 3 or 2, if that job was counted before the seal.  A
- * thread for each round issues it at any time after the seal, when the counted job is queued.  When
- * all jobs are queued, a thread waits for the order's end.
+ * One thread submits jobs 1 and 2, another jobs 3 and 4.  Jobs 1 and 4 come after a round each.
+ * Such a round counts one job of the other thread (3 for job 1, 2 for job 4) if that job was
+ * counted before the seal.  Each round has a thread that issues it at any time after the seal, when
+ * the counted job is queued.  When all jobs are queued, a thread waits for the order's end.
  *
- * Left out: the reservation in the queue, and the put, whose order is the order of the calls.
+ * Not modelled: the reservation in the queue; the put, because calls and puts have the same order.
  *
  * Asserted: each job is queued once, after its round is issued and its submit is over; each
  * thread's jobs are queued in the order of its submits; one thread at a time has the gate; the
- * order is not touched after its end.  No job is left: that is an invalid end state.
+ * order is not touched after its end.  No job is left, as that is an invalid end state.
  *
- * Broken: BREAK_BUSY a submit that finds the gate taken queues its job immediately; BREAK_FREE the
- * gate is given back without a look for new jobs; BREAK_OWN a submit that gets the gate by its put
- * leaves its job in the inbox; BREAK_LIST the list is taken by a load and a store; BREAK_ORDER the
- * list is queued as it was pushed, last job first; BREAK_DEFER a thread continues with the next job
- * after its own was deferred; BREAK_COUNT a job is counted before it has its place; BREAK_READY the
- * gate marks an unready job by a load and a store; BREAK_SOON it continues with such a job.
+ * Broken variants: BREAK_BUSY: a submit that finds the gate taken queues its job immediately.
+ * BREAK_FREE: the gate is released without a check for new jobs.  BREAK_OWN: a submit that gets the
+ * gate by its put leaves its job in the inbox.  BREAK_LIST: the list is taken by a load and a
+ * store.  BREAK_ORDER: the list is queued as pushed, last job first.  BREAK_DEFER: a thread
+ * continues after its job was deferred.  BREAK_COUNT: a job is counted before it has its place.
+ * The gate marks an unready job by a load and a store (BREAK_READY), or queues it (BREAK_SOON).
  */
 #define JOBS 4
 
 bool armed = true;		/* `waiting`: ARMED, */
 byte list[JOBS], nr_list;	/* or a list, the last job first */
 byte first[JOBS], nr_first;	/* `first` */
-bool issued[JOBS + 1], at_round[JOBS + 1];	/* a job's round: issued; the job is deferred there */
+bool issued[JOBS + 1], at_round[JOBS + 1];	/* a job's round is issued; defers the job */
 bool in_queue[JOBS + 1];
 mtype = { UNREADY, AT_GATE, READY };
 mtype key[JOBS + 1];
-bool counted[JOBS + 1], sealed[JOBS + 1], needs[JOBS + 1];	/* needs: its round has a job */
+bool counted[JOBS + 1], sealed[JOBS + 1], needs[JOBS + 1];	/* needs: its round counts a job */
 byte nr_queued, at_gate;
 bool over;
 
 #define after(job) (job == 1 || job == 4)
-#define before(job) (job == 1 -> 3 : 2)	/* the job that its round may count */
+#define before(job) (job == 1 -> 3 : 2)	/* the job that the round of `job` may count */
 
 inline queue(job)
 {
@@ -49,7 +49,7 @@ inline queue(job)
 	}
 }
 
-inline take_all()			/* the oldest job is at the end of first[] */
+inline take_all()			/* puts the oldest job at the end of first[] */
 {
 #ifdef BREAK_LIST
 	k = nr_list;
@@ -99,7 +99,7 @@ inline next_job()
 			}
 		fi
 	od;
-	atomic {					/* the oldest job first: the end of first[] */
+	atomic {				/* takes the oldest job, at the end of first[] */
 		job = first[nr_first - 1];
 		nr_first--
 	}

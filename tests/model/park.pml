@@ -6,37 +6,37 @@
  * and rnl__lane_holds().
  *
  * Two workers and two submitters.  Job 0's function returns after job 1 is done, so the other
- * worker must run job 1.  There are five plans: a row of 2 and 3, then 0, then 1, to sleeping
- * workers; a row of 0 and 1; 0 and 1 by two submitters; 1 by one submitter, and by the other a
- * keyed job, which only worker 1 may run; a row of 0 and 1 to worker 0, while a resize or the
- * pool's creation brings in worker 1, which was away and goes to sleep at any time.
+ * worker must run job 1.  Plans: (0) To sleeping workers: a row of 2 and 3, then 0, then 1.  (1) A
+ * row of 0 and 1.  (2) 0 and 1 by two submitters.  (3) 1 by one submitter; by the other a keyed
+ * job, which only worker 1 may run.  (4) A row of 0 and 1 to worker 0, while a resize or the pool's
+ * creation brings in worker 1, which was away and goes to sleep at any time.
  *
  * Promela is sequentially consistent, and the protocol is Dekker's.  So stores that may be delayed
  * go through a store buffer, which memory() empties in order.  A worker's buffer holds its plain
- * stores of `word` and `occupied`, and the fetch_or of its bit, which is only a release: a later
- * load may overtake it, though not on x86.  A submitter's buffer holds the store of a job's link,
- * after the tail's exchange.  A full barrier waits until the buffer is empty.
+ * stores of `word` and `occupied`, and the fetch_or of its bit.  The fetch_or is only a release, so
+ * a later load may overtake it, though not on x86.  A submitter's buffer holds the store of a job's
+ * link, after the tail's exchange.  A full barrier waits until the buffer is empty.
  *
  * The idle set has one word here: a worker has one bit, in one word, and a waker reads each word
  * that has workers after its full barrier.  A word is counted before the thread of its first worker
  * starts.  So the barriers order a waker that reads an older count before that worker's last look.
- * A thief that skips a worker with its bit set (share_next(), over 64 workers) is left out.
+ * Not modelled: a thief skips a worker whose bit is set (share_next(), over 64 workers).
  *
- * Left out: work in flight and naps, which end without a wake; a taker that finds another one at
- * the head (a take is one step): then a wake may be spent on a worker that leaves its sleep anyway,
- * see docs/models.md; eventcounts; closing; the rest of resizing.
+ * Nor modelled: work in flight and naps, which end without a wake; two takers at one head, because
+ * a take is one step (docs/models.md: a wake may then be spent on a worker that leaves its sleep
+ * anyway); eventcounts; closing; the rest of resizing.
  *
- * Asserted: a job runs once.  No thread is stuck: if a job is left and no thread moves, that is an
- * invalid end state.  So no wake is lost, and no worker sleeps while another's queue holds a job
- * that it may run.
+ * Asserted: a job runs once.  No thread is stuck: if a job is left and no thread moves, spin
+ * reports an invalid end state.  So no wake is lost, and no worker sleeps while another worker's
+ * queue holds a job that the sleeping worker may run.
  *
- * Broken: BREAK_LOOK no second look; BREAK_S1 no full barrier before it; BREAK_E1 the put is no
- * full barrier; BREAK_LINK the look reads the link, not the tail; BREAK_BIT the waker clears the
- * bit after the wake; BREAK_SHARE a worker with more jobs in its queue wakes no other; BREAK_P1 the
- * start of a job is no full barrier before the look for more jobs; BREAK_OCCUPY a worker is
- * occupied only after that look; BREAK_ATTEND the submitter does not check whether it is occupied;
- * BREAK_AWAY a worker that was away, and so sets no bit, does not check again whether it still is;
- * BREAK_BROUGHT a worker that is brought in is not woken if it sleeps.
+ * Broken variants: BREAK_LOOK: no second look before a sleep.  BREAK_S1: no full barrier before
+ * that look.  BREAK_E1: the put is no full barrier.  BREAK_LINK: the second look reads the link,
+ * not the tail.  BREAK_BIT: the waker clears the bit after the wake.  BREAK_SHARE: a worker with
+ * more jobs in its queue wakes no other.  BREAK_P1: a job's start is no full barrier before the
+ * look for more jobs.  BREAK_OCCUPY: a worker is occupied only after that look.  BREAK_ATTEND: the
+ * submitter does not check whether a worker is occupied.  BREAK_AWAY: a worker that was away, and
+ * so sets no bit, does not check again.  BREAK_BROUGHT: a worker brought in is not woken.
  */
 #define NONE 255
 #define NJ 4
@@ -53,7 +53,7 @@ byte ran[NJ];
 bool done[NJ];
 
 chan buffer[2] = [4] of { mtype };	/* a worker's stores */
-bool unput, unlinked;		/* a submitter's, for job 1 */
+bool unput, unlinked;		/* a submitter's stores for job 1 */
 byte put_to;
 bool away;			/* worker 1 is away */
 byte plan;			/* selects the submits */
@@ -91,7 +91,7 @@ end:	do
 
 /* ---- the wakers ---- */
 
-/* rnl__park_wake(): the look, then rnl__park_wake_asleep(). */
+/* rnl__park_wake(): reads the word, then rnl__park_wake_asleep(). */
 inline park_wake(i, woke)
 {
 	if
@@ -112,7 +112,7 @@ inline park_wake(i, woke)
 	fi
 }
 
-/* rnl__idle_set_wake_one(): tries the bits of one copy, one by one */
+/* rnl__idle_set_wake_one(): copies the set once, then tries the bits one by one */
 inline idle_set_wake_one(seen, woke)
 {
 	seen = bits[0] + 2 * bits[1];			/* [park.B2] */

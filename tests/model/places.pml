@@ -5,19 +5,19 @@
  * choose_wake() of src/pool/choose.c.  It is steal.pml with jobs that only one device's workers
  * take.
  *
- * Workers 1 and 2 have one device, worker 0 the other one.  Each of three jobs is open, or placed
- * on the first device.  It goes to the queue of a busy worker of that device, which is not
+ * Workers 1 and 2 have one device, worker 0 the other.  Each of three jobs is open, or placed on
+ * the first device.  A job goes to the queue of a busy worker of that device, which is not
  * modelled, or to a claimed sleeper, or without a wake to a worker that is awake and attends.  A
- * worker runs the job it takes forever, so it can pass wakes on only at the job's start.
+ * worker runs the job that it takes forever, so it can pass wakes on only at the job's start.
  *
- * Left out: store buffers, which park.pml has; parts of steal.pml: a taker that finds another one
- * at a lane, and comes_for_it(); spinning; urgent jobs, with similar lanes and wakes.
+ * Not modelled: store buffers, which park.pml has; from steal.pml, two takers at one lane, and
+ * comes_for_it(); spinning; urgent jobs, which have similar lanes and wakes.
  *
  * Asserted: when no thread can move, no queue holds a job that a sleeping worker may take.
  *
- * Broken: BREAK_PLACED a worker that takes a job wakes no worker for placed jobs; BREAK_OTHERS it
- * only does so for jobs in its own queue; BREAK_TAKERS a submit wakes any worker for a placed job;
- * BREAK_LANES a worker looks for placed jobs only in its own queue.
+ * Broken variants: BREAK_PLACED: a worker that takes a job wakes no worker for placed jobs.
+ * BREAK_OTHERS: such a worker looks for placed jobs only in its own queue.  BREAK_TAKERS: a submit
+ * wakes any worker for a placed job.  BREAK_LANES: no worker looks for placed jobs in other queues.
  */
 #define NJ 3
 #define OPEN 0
@@ -28,7 +28,7 @@ mtype = { awake, asleep };
 mtype word[3] = asleep;
 bool bits[3] = true;
 bool occupied[3];
-byte nr[8];			/* jobs of worker i: open at 2 i, placed next to it; 3: busy one */
+byte nr[8];	/* worker i's open jobs at 2 i, placed jobs at 2 i + 1; worker 3 is the busy one */
 
 #define queued(i) (nr[2 * (i)] + nr[2 * (i) + 1])
 /* may_have(): worker 0 takes no placed jobs */
@@ -182,7 +182,7 @@ end:			word[w] == awake;
 init
 {
 	atomic {
-		if						/* idle, or just without jobs */
+		if				/* all are asleep, or one is awake without jobs */
 		:: true
 		:: word[0] = awake; bits[0] = false
 		:: word[2] = awake; bits[2] = false
@@ -193,7 +193,7 @@ init
 		run worker(2, word[2] == asleep)
 	}
 	timeout;
-	/* The queues of running workers, and of the busy one; a sleeper's queue is empty. */
+	/* Jobs are in queues of running workers or of the busy one; a sleeper's queue is empty. */
 	assert(!((nr[0] || nr[2] || nr[4] || nr[6]) && (sleeps(0) || sleeps(1) || sleeps(2))));
 	assert(!((nr[3] || nr[5] || nr[7]) && (sleeps(1) || sleeps(2))))
 }

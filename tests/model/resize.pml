@@ -8,25 +8,25 @@
  *
  * Two workers serve by the table of generation 0; the pool is resized to one worker, and back to
  * two.  A thread submits two jobs of one key, which belongs to worker 0 in each table, or to worker
- * 1 while it serves.  Or a thread submits an unkeyed job to any worker, as after a look at an old
- * table or at the idle set, and a free worker steals it.
+ * 1 while worker 1 serves.  Or a thread submits an unkeyed job to any worker, as if it had read an
+ * old table or the idle set, and a free worker steals the job.
  *
- * Left out: store buffers.  Each decision depends on one word, read and changed in one step;
- * park.pml has sleeping, with its full barriers.  The counters `accepted` less `taken` and
- * `promised` less `done` are one number each, `room` and `owed`; a queue is never full.  Closing;
- * urgent workers; deferred jobs; work on the stream, except that a taken job is done later.
+ * Not modelled: store buffers, because each decision depends on one word, read and changed in one
+ * step; sleeping with full barriers, which park.pml has; closing; urgent workers; deferred jobs;
+ * work on the stream, except that a taken job is done later.  The counters `accepted` less `taken`,
+ * and `promised` less `done`, are one number each, `room` and `owed`.  A queue is never full.
  *
  * Asserted: each job runs once; the key's second job starts when the first is done; a job is only
- * put where a worker serves, and a leaving worker leaves no job.  No thread is stuck: a job that
- * stays, an endless resize, a worker that is not woken for a command are invalid end states.
+ * put where a worker serves, and a leaving worker leaves no job.  No thread is stuck: spin reports
+ * a job that stays, an endless resize, a worker not woken for a command as invalid end states.
  *
- * Broken: BREAK_AWAY a worker leaves without that bit; BREAK_SHUT lanes are not shut, so a promise
- * is not ordered with the following look at the table; BREAK_TABLE a keyed submit does not look at
- * the table again after its promise; BREAK_TAG workers take keyed jobs of any generation;
- * BREAK_WAIT the new lanes are served before the old ones are done; BREAK_BACK a submit that takes
- * its reservation back wakes no worker; BREAK_THIEF a thief does not wake the worker that it took
- * from; BREAK_SERVE no worker is woken when a new generation is served; BREAK_COMMAND no worker is
- * woken for a command.
+ * Broken variants: BREAK_AWAY: `away` is not set when a worker leaves.  BREAK_SHUT: lanes are not
+ * shut, so a promise is not ordered before the read of the table.  BREAK_TABLE: a keyed submit does
+ * not read the table again after its promise.  BREAK_TAG: workers take keyed jobs of any
+ * generation.  BREAK_WAIT: new lanes are served before the old lanes' jobs are done.  BREAK_BACK: a
+ * submit that takes its reservation back wakes no worker.  BREAK_THIEF: a thief does not wake the
+ * worker from which it took.  BREAK_SERVE, BREAK_COMMAND: no worker is woken for a new generation,
+ * a command.
  */
 #define NONE 255
 #define SERVE 1
@@ -37,7 +37,7 @@
 byte table_gen, table_nr = 2, serving;
 byte room[2];				/* reserved, but not taken */
 bool away[2];
-byte owed[4];				/* of a keyed lane: promised, but not done */
+byte owed[4];				/* a keyed lane's jobs: promised, but not done */
 bool shut[4];
 chan keyed[4] = [2] of { byte };
 chan open_lane[2] = [1] of { byte };
@@ -69,7 +69,7 @@ inline submit_keyed(j)
 		:: refused -> refused = false; took_back(w)
 		:: else ->
 #ifdef BREAK_SHUT
-			refused = (table_gen != gen);	/* no word orders this look */
+			refused = (table_gen != gen);	/* no word orders this read */
 			owed[lane(w, gen)]++;
 			if
 			:: !refused -> break
@@ -174,7 +174,7 @@ inline change_staff(g, nr, old_nr)
 	fi;
 #endif
 	if
-	:: nr == 2 -> wake(1)				/* workers that were brought in */
+	:: nr == 2 -> wake(1)				/* wakes the worker that was brought in */
 	:: else
 	fi;
 #ifndef BREAK_WAIT

@@ -5,22 +5,22 @@
  * rnl__queue_expect() of src/pool/lane.h and scan.c, search_queue() of src/worker/timer_thread.c,
  * and the wake of the timer thread in rnl__choose_put().
  *
- * Two threads put three jobs.  A taker takes jobs from the head, a scanner removes any jobs from
- * the middle, in pieces of any length, between which the taker may take.  The last job has a
- * deadline: its submitter sets `due` after the put.  The scanner clears `due` before it begins.  It
- * sets `due` for a job that stays, or if a half-done put hid the rest.
+ * Two threads put three jobs.  A taker takes jobs from the head.  A scanner removes any jobs from
+ * the middle, in pieces of any length; between the pieces the taker may take.  The last job has a
+ * deadline: its submitter sets `due` after the put.  The scanner clears `due` before it begins, and
+ * sets `due` again for a job that stays, or if a half-done put hid the rest of the lane.
  *
- * Left out: store buffers: all exchanges are full barriers; lanes that are held for long; tries of
- * the taker while the first job is half put, which find no job.
+ * Not modelled: store buffers, because all exchanges are full barriers; lanes that are held for
+ * long; attempts to take a first job that is half put, which find no job.
  *
  * Asserted: a job is taken or removed once, and not touched afterwards; after a scan `due` is set
- * if the job with the deadline was put and stays, unless the taker has it.  A lost job is an
- * invalid end state.
+ * if the job with the deadline was put and stays, unless the taker has the job.  If a job is lost,
+ * spin reports an invalid end state.
  *
- * Broken: BREAK_BUSY the scanner does not exclude the taker; BREAK_COUNT it continues after a job
- * without a check that the job is still there; BREAK_NULL the link is not cut before the tail moves
- * back; BREAK_CUT it is cut after that; BREAK_TAIL the tail moves back without an exchange;
- * BREAK_FORGET `due` is cleared after the scan; BREAK_MISSED a job that a put hid is forgotten.
+ * Broken variants: BREAK_BUSY: the scanner does not exclude the taker.  BREAK_COUNT: it does not
+ * check that the job from which it continues is still there.  BREAK_NULL: the link is not cut;
+ * BREAK_CUT: it is cut after the tail moves back.  BREAK_TAIL: the tail moves without an exchange.
+ * BREAK_FORGET: `due` is cleared after the scan.  BREAK_MISSED: jobs that a put hid are forgotten.
  */
 #define NJ 3
 #define HEAD NJ
@@ -47,7 +47,7 @@ inline put(j)
 	fi
 }
 
-/* Takes the job after @prev; sets `n` to that job, or to NIL: not now. */
+/* Takes the job after @prev; sets `n` to that job, or to NIL if it cannot be taken now. */
 inline take_behind(prev)
 {
 	n = next[prev];

@@ -5,23 +5,23 @@
  * src/worker/share.[ch], choose_open() and choose_wake() of src/pool/choose.c, and
  * src/pool/park.[ch], whose barriers are in park.pml.
  *
- * Three jobs are submitted one by one.  Each is put in the queue of a worker that is busy with a
- * long job, and so not modelled, with a wake; or in the queue of a sleeper that the submitter
- * claims; or without a wake in the queue of a worker that is awake and attends.  Three idle workers
- * steal.  A job's function returns when all three have begun, so each job needs its own worker.
+ * Three jobs are submitted one by one.  Each is put, with a wake, in the queue of a busy worker,
+ * which is not modelled; or in the queue of a sleeper that the submitter claims; or without a wake
+ * in the queue of a worker that is awake and attends.  Three idle workers steal.  A job's function
+ * returns when all three jobs have begun, so each job needs a worker of its own.
  *
  * A worker that was woken for a job may find `busy` held, set ASLEEP again, and see the job in its
- * second look.  A wake that exchanges the worker's word now is spent on an awake worker.  Or the
- * worker may first take another job.  So a woken worker owes a look: before it runs a job it looks
- * for more jobs in any queue, and passes the wake on.
+ * second look.  A wake that changes the worker's word now is wasted on an awake worker.  Or the
+ * worker may first take another job.  So before a woken worker runs a job, it looks for more jobs
+ * in all queues, and passes the wake on.
  *
- * Left out: store buffers; spinning, which makes this rarer; the owner of the queue.
+ * Not modelled: store buffers; spinning, which makes lost wakes rarer; the owner of the queue.
  *
  * Asserted: no thread is stuck: a queued job while a worker sleeps is an invalid end state.
  *
- * Broken: BREAK_LEAVE a leaving worker does not know that it was woken; BREAK_WOKEN a woken worker
- * does not look; BREAK_SHARE a worker with more jobs in its queue wakes no other; BREAK_OCCUPIED
- * the submitter does not check whether the worker attends.
+ * Broken variants: BREAK_LEAVE: a worker that stays awake misses a wake.  BREAK_WOKEN: a woken
+ * worker does not look for more jobs.  BREAK_SHARE: a worker with more jobs in its queue wakes no
+ * worker.  BREAK_OCCUPIED: the submitter does not check whether the worker attends.
  */
 #define NONE 255
 #define NJ 3
@@ -35,7 +35,7 @@ chan lane = [NJ] of { byte };		/* of the busy worker */
 chan own[3] = [NJ] of { byte };
 bool busy;
 byte begun;
-bool gpu;				/* then an idle worker's only job is not stolen */
+bool gpu;				/* on a GPU an idle worker's only job is not stolen */
 
 #define has(i) (len(own[i]) && (!gpu || occupied[i] || len(own[i]) > 1))	/* comes_for_it() */
 
@@ -185,7 +185,7 @@ init
 		:: gpu = true
 		:: true
 		fi;
-		if						/* idle, or just without jobs */
+		if				/* all are asleep, or one is awake without jobs */
 		:: true
 		:: word[0] = awake; bits[0] = false
 		fi;
