@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Producers send small requests; they cancel some, delay some, and never commit some. Each
- * committed request completes once, by the means that it asked for, with the right output.
+ * committed request completes once, with the notification that it asked for and the right output.
  *
  * DESIGN
- *	kernel.h defines a request's output. The function of some batchers fails now and then.
+ *	kernel.h defines a request's output. The functions of some batchers fail now and then.
  */
 #include "asks.h"
 #include "torture.h"
@@ -196,7 +196,7 @@ static void reap(struct sender *s)
 	}
 }
 
-/* Returns true if the request has ended.  @wait: waits for it first, if its means has a wait. */
+/* Returns true if the request has ended.  @wait: first waits for its end, if it has a wait. */
 static bool has_ended(struct sender *s, struct item *item, bool wait)
 {
 	at(s->seat, "waiting for a request");
@@ -253,7 +253,7 @@ static void send_all(struct seat *seat)
 	while (!r->stop) {
 		struct item *item = &s->items[draw(&seat->random, NR_EACH)];
 
-		/* Other reserved requests are committed later; the last one never is. */
+		/* The last item's request is never committed; other requests are, if not now. */
 		if (item->stage == FREE)
 			reserve(s, item);
 		if (item->stage == RESERVED && item != &s->items[NR_EACH - 1] &&

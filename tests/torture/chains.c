@@ -5,8 +5,8 @@
  *
  * DESIGN
  *	A chain has a number of hops left. When a link cannot be begun, or ends without having run,
- *	the chain breaks, and its seat mends it with new hops. The links of a chain run one after
- *	the other, so with a key their count is plain memory.
+ *	the chain breaks, and its maker continues it with new hops. The links of a chain run one
+ *	after the other, so with a key they are counted in memory that is not atomic.
  */
 #include "life.h"
 
@@ -22,7 +22,7 @@ struct chain {
 	uint64_t key;
 	_Atomic unsigned hops;		/* hops left */
 	_Atomic bool whole;		/* a link is in flight */
-	uint64_t nr_ran;		/* if the chain has a key */
+	uint64_t nr_ran;		/* links that ran; only if the chain has a key */
 };
 
 static unsigned place_of(const struct chain *c, const struct life *life)

@@ -4,9 +4,9 @@
  *
  * DESIGN
  *	Most functions are short, because long ones end a group. Some crowds have jobs that do not
- *	gather, or that have a key, or jobs of a barrier. Each job's output is compared, however the
- *	work of the crowd was mixed. A crowd is over when its maker was notified of all its jobs.
- *	Its barrier is done then, or soon.
+ *	gather, or that have a key, or jobs of a barrier. Each job's output is checked, however the
+ *	crowd's work was grouped. A crowd is over when its maker was notified of all its jobs. The
+ *	crowd's barrier is done then, or soon after.
  */
 #include "life.h"
 
@@ -67,7 +67,7 @@ static void prepare(struct crowd *c, struct one *one, unsigned dawdlers)
 		tally_wrong(UNDOCUMENTED, "a job of a crowd could not be added");
 }
 
-/* Submits by one call. Returns the number of accepted jobs. */
+/* Submits all jobs by one call. Returns the number of accepted jobs. */
 static unsigned submit(struct crowd *c, unsigned nr)
 {
 	struct rnl_pool *pool = c->seat->round->pool;
@@ -88,7 +88,7 @@ static unsigned submit(struct crowd *c, unsigned nr)
 	return ret < 0 ? 0 : (unsigned)ret;
 }
 
-/* Submits each job by one call, with shared keys. Returns the number of accepted jobs. */
+/* Submits each job by its own call, with shared keys. Returns the number of accepted jobs. */
 static unsigned submit_each(struct crowd *c, unsigned nr)
 {
 	uint64_t *random = &c->seat->random;

@@ -12,9 +12,9 @@
 
 struct due {
 	struct life *life;
-	_Atomic int64_t start_ns; /* of this life */
+	_Atomic int64_t start_ns; /* when this life's job should start */
 	int64_t period_ns;	/* 0: starts once */
-	_Atomic int64_t owed_ns; /* when its notification is due; 0: unknown, or it was notified */
+	_Atomic int64_t owed_ns; /* the latest time for the notification; 0: none is due */
 };
 
 struct dues {
@@ -38,7 +38,7 @@ static int64_t patience(void)
 	return long_ns() / 2;
 }
 
-/* Submits a job, which only the calling thread uses. */
+/* Submits a job. Only the calling thread uses the job. */
 static void submit(struct due *d)
 {
 	struct life *life = d->life;

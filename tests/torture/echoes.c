@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	All echoes have one function, so a worker records it, and the written word shows which job's
- *	arguments a replay had. Now and then another function asks for more scratch, or fails. Its
- *	jobs are not echoes, but they change the worker's scratch and its records.
+ *	arguments a replay used. Now and then a job with another function asks for more scratch, or
+ *	fails. Such a job is no echo, but it changes the worker's scratch and records.
  */
 #include <runnel/kernel.h>
 #include <runnel/memory.h>

@@ -7,8 +7,8 @@
  *	The barrier's jobs have no notification. When all tellers have completed, the jobs are done:
  *	the barrier is freed and the jobs' memory overwritten immediately. If no teller was
  *	accepted, the thread waits for the barrier.
- *	Each lane is a thread, which numbers its submits to the shared order. On the order's worker
- *	the last number that started is plain memory.
+ *	Each lane is a thread, which numbers its submits to the shared order. The last number that
+ *	started is not atomic, because one worker runs the order's jobs.
  */
 #include "holds.h"
 
@@ -34,11 +34,11 @@ struct fan {
 	bool notifies[NR_TELLERS];	/* the teller is a notice */
 	int notified[NR_TELLERS];		/* results of the tellers */
 	bool was_notified[NR_TELLERS];
-	_Atomic unsigned nr_to_tell;	/* tellers left, and the thread that begins */
+	_Atomic unsigned nr_to_tell;	/* tellers that are not done; + 1 while the fan begins */
 	struct ticket *tickets[NR_BLADES];
 	bool held[NR_BLADES];
 	int results[NR_BLADES];
-	bool wrote[NR_BLADES];		/* plain memory, written by the jobs */
+	bool wrote[NR_BLADES];		/* written by the jobs; not atomic */
 	uint64_t number;		/* in the order */
 	_Atomic bool busy;
 };
@@ -115,7 +115,7 @@ static int run(struct life *life)
 	return (int)draw(&life->random, 100);
 }
 
-/* Returns true if a notice may have this result; check() looks closer. */
+/* Returns true if a notice may have this result; check() decides. */
 static bool may_end(const struct life *life, int result)
 {
 	const struct fan *f = life->arg;
@@ -156,7 +156,7 @@ static void check(const struct fan *f, unsigned teller)
 			    "it %s failed", result, life->nr_run, failed ? "one" : "none");
 }
 
-/* The last of the tellers and the thread that began ends the fan. */
+/* Called by each teller, and by the thread that began the fan; the last call ends the fan. */
 static void one_less(struct fan *f)
 {
 	if (--f->nr_to_tell)
@@ -326,7 +326,7 @@ static void make(struct fan *f, struct round *r, struct ticket *tickets)
 		f->jobs[i]->may_end = may_end_job;
 		f->tickets[i] = &tickets[i];
 	}
-	/* Made after the jobs, because a teller's end is also the jobs' end. */
+	/* Makes the tellers after the jobs, because a teller's end is also the jobs' end. */
 	for (unsigned i = 0; i < NR_TELLERS; i++) {
 		f->notifies[i] = i || f->kind == NOTIFIES;
 		f->tellers[i] = life_new(r, f->notifies[i] ? "a notice of a fan" : "a fan",
@@ -335,7 +335,7 @@ static void make(struct fan *f, struct round *r, struct ticket *tickets)
 		f->tellers[i]->number = i;
 		if (f->kind == ORDERED)
 			f->tellers[i]->same_place = &f->lane->fans->place;
-		f->tellers[i]->may_end_unrun = true;	/* check() looks closer */
+		f->tellers[i]->may_end_unrun = true;	/* check() decides */
 		f->tellers[i]->may_end = may_end;
 	}
 }

@@ -20,7 +20,7 @@
 #pragma weak fake_misuses
 #pragma weak fake_plan
 
-/* Calls that may fail.  Calls that free are not listed: they would leak. */
+/* Calls that may fail.  Calls that free are not listed, because a failed one would leak. */
 static const char *const functions[] = {
 	"cuStreamWriteValue32", "cudaEventCreateWithFlags", "cudaEventRecord", "cudaHostAlloc",
 	"cudaLaunchKernel", "cudaMallocFromPoolAsync", "cudaMemcpy2DAsync", "cudaMemcpyAsync",
@@ -66,7 +66,7 @@ void faults_begin(struct round *r)
 	if (options.fake)
 		plan("delay_calls=%u,delay_ops=%u", up_to_us[draw(&r->random, COUNT(up_to_us) - 1)],
 		     up_to_us[draw(&r->random, COUNT(up_to_us))]);
-	/* Some faults happen before there is a pool. */
+	/* In some rounds calls fail before there is a pool. */
 	if (r->faults == SOME_CALLS && !draw(&r->random, 4))
 		(void)fake_fail(functions[draw(&r->random, COUNT(functions))],
 				1 + draw(&r->random, 20), MEMORY_ALLOCATION, false);
@@ -92,7 +92,7 @@ static void lose_the_device(struct seat *seat)
 	nap_us(draw(&seat->random, 60000));
 	r->failed_at_ns = now_ns();
 	r->failing = true;
-	/* In one of the next calls, or immediately. */
+	/* The device fails in one of the next calls, or immediately. */
 	if (draw(&seat->random, 2)) {
 		(void)fake_fail(NULL, 1 + draw(&seat->random, 50), code, true);
 		nap_us(draw(&seat->random, 5000));
@@ -144,7 +144,7 @@ static unsigned nr_threads(void)
 
 	if (THREAD_SANITIZED)
 		return 0;
-	/* Repeats if executors ended meanwhile: they would be subtracted without being listed. */
+	/* Repeats if the executors changed meanwhile, because the difference would be wrong. */
 	do {
 		if (options.fake)
 			fake_alive(&before);
@@ -155,7 +155,7 @@ static unsigned nr_threads(void)
 	return nr - after.executors;
 }
 
-/* A GPU's driver may open files and start threads at any time. */
+/* Returns false for a GPU, whose driver may open files and start threads at any time. */
 static bool counts_files(void)
 {
 	return on_host() || options.fake;

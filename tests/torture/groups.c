@@ -43,8 +43,8 @@ void group_check_before(const struct slot *slot)
 }
 
 /*
- * Returns true if the job is known to be done. @teller: how the job after it is notified. A queue
- * returns its jobs in the order of their ends.
+ * Returns true if the job is known to be done. @teller: the notification of the job that comes
+ * after it. A completion queue returns jobs in the order of their ends.
  */
 static bool is_notified(struct slot *slot, enum end teller)
 {
@@ -95,7 +95,7 @@ static void check_seen(const struct group *g, unsigned place, enum wrong wrong, 
 
 /* ---- a producer's memory ------------------------------------------------------ */
 
-/* Clears the words: compute-sanitizer reports reads of words that were never written. */
+/* Clears the words, because compute-sanitizer reports reads of words that were never written. */
 static int clear(struct round *r, void *words)
 {
 	int ret = said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach");
@@ -105,7 +105,7 @@ static int clear(struct round *r, void *words)
 	return ret ? ret : said(r, rnl_stream_wait(RNL_FOREVER), 0, "rnl_stream_wait");
 }
 
-/* Allocates the groups' words.  Without this memory a group only checks functions. */
+/* Allocates the groups' words.  If that fails, only the order of the functions is checked. */
 void groups_begin(struct producer *p)
 {
 	struct round *r = p->round;
@@ -198,7 +198,7 @@ static void wait_for_barrier(struct producer *p, struct rnl_barrier *barrier,
 	}
 }
 
-/* Returns the barrier's result, after checking it; all its jobs have ended. */
+/* Checks and returns the result of a barrier whose jobs have all ended. */
 static int check_result(struct producer *p, struct rnl_barrier *barrier,
 			struct slot *const *slots, unsigned nr)
 {

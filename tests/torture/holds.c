@@ -5,7 +5,7 @@
  *
  * DESIGN
  *	A guard may call the function again, which ends the holds of the first call. So each call
- *	has its own tickets, and the first call's tickets are void then.
+ *	has its own tickets, and a second call makes the first call's tickets void.
  */
 #include "holds.h"
 
@@ -66,7 +66,7 @@ bool ticket_is_over(const struct ticket *t)
 
 void ticket_check_told(struct ticket *t, const struct life *life)
 {
-	/* Plain memory first: only the library orders it after the releases. */
+	/* `wrote` first: it is not atomic, so only the library orders this read after releases. */
 	if (!t->raced && !t->wrote)
 		tally_wrong(HELD_EARLY, "%s, told before the release of a hold", life->what);
 	else if (!t->nr_begun)
@@ -104,7 +104,7 @@ static void look_at(struct ticket *t, struct seat *seat, bool own)
 
 	if (!(left % TAKEN) || !(own || t->raced) || !is_due(t, seat->round))
 		return;
-	/* If `left` has not changed, the values read before are of this hold. */
+	/* If `left` has not changed, the values read before belong to this hold. */
 	if (atomic_compare_exchange_strong(&t->left, &left, left - 1)) {
 		release(t);
 		dawdle(&seat->random);

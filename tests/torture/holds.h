@@ -3,12 +3,12 @@
  * Tickets: holds of jobs, which other threads release, some of them twice.
  *
  * DESIGN
- *	A job's function takes a hold and draws when, how often and with which result it is
- *	released. Releasers scan all tickets; they stay until the pool is destroyed, so some
- *	releases happen after that. The ticket counts the results of its releases. Its owner checks
- *	the counts when the job has ended and no release is left. If one thread at a time releases a
- *	ticket, the release notes that in plain memory. The thread that is notified of the job's end
- *	must see the note.
+ *	A job's function takes a hold and draws when, how often and with which result the hold is
+ *	released. Releasers scan all tickets until the pool is destroyed, so some releases come
+ *	after the destroy. A ticket counts the results of its releases. The ticket's owner checks
+ *	the counts when the job has ended and no release is left. If only one thread at a time
+ *	releases a ticket, the release first sets `wrote`, which is not atomic. The thread that is
+ *	notified of the job's end must see the new value.
  */
 #ifndef TORTURE_HOLDS_H
 #define TORTURE_HOLDS_H
@@ -20,12 +20,12 @@
 struct ticket {
 	struct rnl_hold hold;
 	int result;			/* result of its release */
-	_Atomic bool raced;		/* its releases may run concurrently */
+	_Atomic bool raced;		/* the ticket's releases may run concurrently */
 	_Atomic bool late;		/* released after the deadline has ended the job */
-	bool wrote;			/* plain: a release has begun; unless raced */
+	bool wrote;			/* a release has begun; not atomic, unused if raced */
 	_Atomic uint64_t due_ns;	/* earliest time of a release */
-	_Atomic uint64_t left;		/* number of takes * TAKEN + releases to come */
-	_Atomic unsigned nr;		/* all its releases */
+	_Atomic uint64_t left;		/* number of takes * TAKEN + number of releases to come */
+	_Atomic unsigned nr;		/* number of its releases */
 	_Atomic unsigned nr_begun, nr_over;
 	_Atomic unsigned nr_won, nr_already, nr_stale;
 	_Atomic bool ended;		/* the job has ended */
@@ -39,13 +39,13 @@ struct tickets {
 	struct ticket all[NR_TICKETS];
 };
 
-/* In a job's function: takes a hold. @late: the deadline may end it. Returns false if it fails. */
+/* Takes a hold in a job's function. @late: the deadline may end it. Returns false on an error. */
 bool ticket_take(struct ticket *t, struct life *life, bool late);
 /* Returns true if no release is running or to come. */
 bool ticket_is_over(const struct ticket *t);
-/* Called when notified of the job's end: a release must have begun, with its note visible. */
+/* Called when notified of the job's end: checks that a release has begun, and `wrote` is set. */
 void ticket_check_told(struct ticket *t, const struct life *life);
-/* Checks the results of its releases when it is over. @must: one release must have returned 0. */
+/* Checks the releases' results when a ticket is over. @must: one release must have returned 0. */
 void ticket_check_said(const struct ticket *t, bool must);
 void ticket_forget(struct ticket *t);
 

@@ -29,14 +29,14 @@ void producer_wait_for(struct producer *p, struct slot *slot, int64_t timeout_ns
 
 	at(p->seat, "rnl_job_wait");
 	ret = rnl_job_wait(&slot->shot->job, timeout_ns);
-	/* A wait checks again at its timeout, so it may return 0 nevertheless. */
+	/* At its timeout a wait checks again, so even a wait that was not woken may return 0. */
 	if (timeout_ns == long_ns() && now_ns() - since >= (uint64_t)timeout_ns)
 		tally_wrong(TOO_LATE, "a wait for a job was not woken, and returned %d", ret);
 	if (!said(p->round, ret, MAY_TIME_OUT, "rnl_job_wait"))
 		slot_end(slot);
 }
 
-/* A notice may wait for a long time, so the owner does not. */
+/* A notice may wait for a long time, so the owner of a notice does not wait that long. */
 static int64_t draw_patience(struct producer *p, const struct slot *slot)
 {
 	const int64_t patience[] = { 0, 0, 0, 50000, slot->way < AT_SPACE ? long_ns() : 0 };
@@ -44,7 +44,7 @@ static int64_t draw_patience(struct producer *p, const struct slot *slot)
 	return patience[draw(p->random, COUNT(patience))];
 }
 
-/* Submits by one call the jobs that were begun for it. */
+/* Submits, by one rnl_submit_many(), the jobs that were begun for this call. */
 static void flush(struct producer *p)
 {
 	struct rnl_job *jobs[NR_MANY];

@@ -31,8 +31,8 @@ struct unpack_args {
 #define FILLER 0xee
 
 /*
- * Does *facts->to = facts->value, if the mark fits; the facts are on the device. The double's
- * kernels go on when the device fails, and their memory may have another owner by then.
+ * Does *facts->to = facts->value, if the mark matches; the facts are on the device. The double's
+ * kernels still run after the device has failed, when their memory may have another owner.
  */
 struct echo_facts {
 	uint64_t *to, value, mark;

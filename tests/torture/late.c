@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that end while they are queued, by a cancel or their deadline, after a function that does
- * not return.
+ * Jobs that end while they are queued, by a cancel or their deadline, because a function before
+ * them does not return.
  *
  * DESIGN
- *	A key keeps the jobs queued after that function, whatever other workers do. When all are
- *	submitted, the function waits until they have ended, or for a time in which they should have
- *	ended even on a busy machine.
+ *	All jobs have that function's key, so no other worker runs them. When all are submitted, the
+ *	function waits until they have ended, at most for a time in which they should have ended
+ *	even on a busy machine.
  */
 #include "life.h"
 
@@ -17,7 +17,7 @@
 struct late {
 	struct seat *seat;
 	uint64_t key;
-	int place;				/* place of all its jobs, like the key */
+	int place;				/* all jobs have this place, and one key */
 	struct life *holder, *jobs[NR_LATE];
 	_Atomic bool held;			/* the function runs */
 	_Atomic bool complete;			/* all jobs are submitted */

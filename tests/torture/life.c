@@ -80,7 +80,7 @@ static void count(const struct life *life, int result)
 	struct round *r = life->round;
 
 	r->failed += result < 0;
-	/* A notice of a barrier has the result of another job. */
+	/* A notice of a barrier (no `run`) may have the result of another job. */
 	r->cancelled += result == -ECANCELED && !life->nr_run && life->run;
 	r->timed_out += result == -ETIMEDOUT && !life->nr_run;
 	tally_add(NR_RAN, life->nr_run != 0);
@@ -197,7 +197,7 @@ static void set_place(struct life *life)
 	place_set(&life->job, life->place);
 }
 
-/* Draws whether the job gathers: all functions issue by rnl_ calls. */
+/* Draws whether the job gathers. Every job may, because all functions issue by rnl_ calls. */
 static void set_gather(struct life *life)
 {
 	if (!life->run || life->waits_for_jobs)

@@ -5,10 +5,10 @@
  * DESIGN
  *	A job has one life after the other. A thread that finds the job FREE begins a life; the
  *	submit is accepted or refused; the function runs at most once. One thread is notified that
- *	the job is done; it checks that the record allows this end, and frees the job. The state has
- *	the number of the life, so a second end is noticed. The maker chooses the notification, and
- *	what follows: notified() is called when the job is FREE, by its callback, by the reaper, or
- *	by life_wait().
+ *	the job is done. This thread checks that the record allows this end, and makes the job FREE.
+ *	The state has the number of the life, so a second end is noticed. The maker chooses the
+ *	notification. Then notified() is called: by the job's callback, by the reaper, or by
+ *	life_wait().
  *	A round prints the records of jobs that have not ended.
  */
 #ifndef TORTURE_LIFE_H
@@ -19,7 +19,7 @@
 struct life {
 	struct rnl_job job;	/* job.user is the life */
 	struct round *round;
-	const char *what;	/* for people, like the number */
+	const char *what;	/* a name for messages, like the number */
 	unsigned number;
 	enum end end;
 	int (*run)(struct life *life);		/* returns the result */
@@ -29,16 +29,16 @@ struct life {
 	_Atomic unsigned nr_run, nr_cancelled; /* in this life */
 	_Atomic unsigned pins, nr_telling;
 	_Atomic uint64_t begun;	/* ns, before the submit */
-	bool waits;		/* for a water mark: no drain waits for it */
+	bool waits;		/* for a water mark: no drain waits for the job */
 	int64_t deadline;	/* negative: none */
 	bool waits_for_jobs;	/* its function waits for jobs, so it does not gather */
 	bool gathers;		/* in this life */
 	int place;		/* a device, in this life; -1: not placed */
-	const int *same_place;	/* the maker's, if it checks the order; NULL: drawn */
+	const int *same_place;	/* of a maker that checks the order; NULL: drawn */
 	bool goes_along;	/* runs where the job before it runs, despite its place */
-	bool may_end_unrun;	/* the maker may cancel it; set before it does */
+	bool may_end_unrun;	/* set before the maker may cancel the job */
 	int gives;		/* return value of its function */
-	bool (*may_end)(const struct life *life, int result); /* set before, too; may be NULL */
+	bool (*may_end)(const struct life *life, int result); /* set before a life; may be NULL */
 	uint64_t random;	/* used by the thread that has the job */
 	struct life *next;	/* of the round's list */
 };
@@ -46,7 +46,7 @@ struct life {
 /* No notification: the thread that is notified of a later job calls life_over(). */
 #define BY_ANOTHER NR_ENDS
 
-/* Makes a job; the round frees it at its end. Without @run it is for rnl_barrier_notify(). */
+/* Makes a job; the round's end frees it. Without @run the job is for rnl_barrier_notify(). */
 struct life *life_new(struct round *r, const char *what, enum end end,
 		      int (*run)(struct life *life),
 		      void (*notified)(struct life *life, int result), void *arg);

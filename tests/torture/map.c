@@ -31,7 +31,7 @@ struct task {
 	size_t bytes;
 	unsigned char *from, *to;
 	_Atomic unsigned calls[CHUNKS_MAX];
-	uint64_t next_read, next_written; /* in order: plain, because calls do not overlap */
+	uint64_t next_read, next_written; /* in order: not atomic, because calls do not overlap */
 };
 
 /* ---- callbacks ------------------------------------------------------------------ */

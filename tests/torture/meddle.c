@@ -18,7 +18,7 @@ static void resize(struct seat *seat)
 		int ret;
 
 		at(seat, "rnl_pool_resize");
-		/* A thread or a stream may be missing. */
+		/* A new worker's thread or stream may not be available. */
 		ret = said(r, rnl_pool_resize(r->pool, r->nr_devices +
 				   draw(&seat->random, WORKERS_MAX - r->nr_devices + 1)),
 			   MAY_SHUT | MAY_LACK, "rnl_pool_resize");

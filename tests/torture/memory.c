@@ -99,7 +99,7 @@ static void use_stream(struct seat *seat, struct held *h)
 			h->sign ^= 0xff;
 		else if (!may_end_so(r, ret))
 			tally_wrong(UNDOCUMENTED, "a stream of one's own: %d", ret);
-		else	/* The content is unknown. */
+		else	/* After an error the buffer's content is unknown. */
 			memset(h->buf, h->sign, h->bytes);
 		rnl_memory_put(r->pool, mem);
 	}

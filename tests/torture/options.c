@@ -3,8 +3,8 @@
  * The command line: long options only.
  *
  * DESIGN
- *	--wrong is not in the help. It compares all data with wrong values, to test that errors are
- *	found.
+ *	--wrong is not in the help. With it, all data are compared with wrong values, to test that
+ *	errors are found.
  */
 #include "torture.h"
 

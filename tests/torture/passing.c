@@ -7,7 +7,7 @@
  *	A crowd is a backlog of slow functions on one worker, each with a kernel. The kernel of job
  *	n notes the number of functions that had begun. A mark of runnel covers at most MARKS jobs.
  *	So when the kernel of job n + MARKS runs, the device has reached a mark after job n. From
- *	then on only few functions may begin before the notification of job n. A pair of jobs begin
+ *	then on only few functions may begin before the notification of job n. Two other jobs submit
  *	each other, so their queue is never empty, until the notification of a third job, which has
  *	a kernel.
  *	A kernel is a host function, so this is for the host device and the double.
@@ -18,9 +18,9 @@
 
 #include <runnel/kernel.h>
 
-#define MARKS 8			/* limit of jobs that share a mark */
+#define MARKS 8			/* most jobs that share a mark */
 #define SLACK 4			/* functions */
-#define SLOW_US 1100		/* a function lasts until the next look at the stream is due */
+#define SLOW_US 1100		/* so long that the worker checks the stream after each function */
 #define CROWD 40
 #define HOPS 1000000
 
@@ -31,7 +31,7 @@ struct seen {
 
 struct passing {
 	struct seat *seat;
-	int place;				/* place of all its jobs, like their key */
+	int place;				/* all jobs have this place, and one key */
 	struct life *crowd[CROWD];
 	uint64_t numbers[CROWD];		/* each job's number on its worker */
 	int workers[CROWD];

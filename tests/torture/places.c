@@ -24,7 +24,7 @@ static unsigned nr_there(void)
 
 	if (!strcmp(options.device, "host"))
 		return PLACES_MAX;
-	/* A device that was named by its number. */
+	/* The option names one device by its number. */
 	if (strcmp(options.device, "cuda"))
 		return 1;
 	do

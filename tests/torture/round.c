@@ -182,7 +182,7 @@ static void free_all(struct round *r)
 
 /* ---- the course of a round ------------------------------------------------------------------ */
 
-/* A maker is in one of `one_in` rounds; jobs are in each: their reaper serves all makers. */
+/* A maker is in one of `one_in` rounds; jobs are in each, because their reaper serves all. */
 static const struct {
 	const char *name;
 	void (*begin)(struct round *r);
@@ -225,7 +225,7 @@ static bool is_wanted(const char *name)
 static void begin(struct round *r)
 {
 	for (unsigned i = 0; i < COUNT(makers); i++) {
-		/* The draws are the same for all choices of makers. */
+		/* Draws for unwanted makers, too: --makers does not change the other draws. */
 		const bool drawn = !draw(&r->random, makers[i].one_in);
 
 		if (!i || (drawn && is_wanted(makers[i].name)))
@@ -259,7 +259,7 @@ static void go_on(struct round *r)
 	nap_us(draw(&r->random, 3000));
 }
 
-/* Checks that calls after the failure return -EIO; submits do not: the pool may be closed. */
+/* Checks that calls after the failure return -EIO.  Not a submit: the pool may be closed. */
 static void check_lost(struct round *r)
 {
 	const uint64_t until = now_ns() + (uint64_t)long_ns();

@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	A halt is a signal with a handler that sleeps. So a thread stops between any two
- *	instructions, even if there are only two CPUs. Workers do not block SIGPROF. A worker is in
- *	the list from its on_start to its on_stop, and the lock keeps its thread alive while a
+ *	instructions, even if there are only two CPUs. Workers do not block SIGPROF. A worker is
+ *	listed from its on_start to its on_stop, and the list's lock keeps its thread alive while a
  *	signal is sent.
  */
 #include "torture.h"

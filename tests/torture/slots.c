@@ -94,7 +94,7 @@ static int run(struct rnl_job *job)
 	return issued ? issued : ret;
 }
 
-/* Overwrites the job before its next life: the memory of a job that is done is its owner's. */
+/* Overwrites the job before its next life, because a done job's memory belongs to its owner. */
 static void shot_init(struct slot *slot)
 {
 	memset(slot->shot, 0x5a, sizeof(*slot->shot));
@@ -173,11 +173,11 @@ static void count(const struct slot *slot)
 	tally_add(NR_AFTER, slot->after != NULL);
 	tally_add(NR_REAPED, slot->end == BY_CQ);
 	tally_add(NR_CALLBACKS, slot->end == BY_CALLBACK);
-	/* Last: a thread that sees all jobs ended may read the other counts. */
+	/* `ended` last, because a thread that sees all jobs ended may read the other counts. */
 	r->ended++;
 }
 
-/* Makes the slot ENDING; the caller owns it. Returns false if this life has ended before. */
+/* Makes the slot ENDING, for this caller only. Returns false if this life has ended before. */
 static bool end(struct slot *slot)
 {
 	uint64_t state = slot->state, now = now_ns();
@@ -223,7 +223,7 @@ static void callback(struct rnl_job *job)
 	struct round *r = slot->round;
 	bool again = !slot->group && !slot->after && !r->stop && draw(&slot->random, 2);
 
-	/* The timer thread only calls it if the function was not called. */
+	/* The timer thread calls a callback only if the job's function was not called. */
 	if (rnl_worker().index < 0 && slot->runs)
 		tally_wrong(UNDOCUMENTED, "a callback was called by a thread that is no worker");
 	dawdle(&slot->random);
@@ -245,7 +245,7 @@ static void draw_job(struct slot *slot, struct key *keys, bool alone)
 	uint64_t *random = &slot->random;
 
 	slot->end = (enum end)draw(random, NR_ENDS);
-	/* Notices are not after a barrier: they may wait for a long time. */
+	/* Only jobs without a barrier may be notices, because a notice may wait for a long time. */
 	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_SPACE);
 	slot->urgent = !draw(random, 8);
 	slot->gathers = draw_gather(slot->round, random);

@@ -6,7 +6,7 @@
  *	A slot's owner, a producer, begins a life. The thread that is notified of the job's end ends
  *	the life: the owner after a wait, the reaper of the completion queue, or the callback, which
  *	may begin the next life. The slot's state has the number of the life, so a second end is
- *	noticed. A canceller pins the slot, and an end waits for the pins. So each cancel that
+ *	noticed. A canceller pins the slot, and an end waits for all pins. So each cancel that
  *	returned 0 belongs to this life.
  *	Most ends free the job's memory, so AddressSanitizer reports later accesses of the library.
  *
@@ -25,7 +25,7 @@
 #define NR_KEYS 8
 #define NR_GROUPS 4
 #define NR_MANY 8
-#define IN_GROUP 4		/* limit of jobs in a group's barrier, and after it */
+#define IN_GROUP 4		/* most jobs in a group's barrier, and most jobs after it */
 
 /* A state: number of the life * LIFE, MINE if the owner waits for the job, and the phase. */
 enum phase { FREE, SUBMITTING, ACCEPTED, ENDING, ENDED, PHASES = 7, MINE, LIFE = 16 };
@@ -37,7 +37,7 @@ struct key {
 	int place;		/* -1: not placed */
 	uint64_t submitted;
 	unsigned ran_on;	/* 1 + the device of the last one; 0: none has run */
-	uint64_t ran, passed;	/* last job on the host; on the host device */
+	uint64_t ran, passed;	/* number of the last job on the host; on the host device */
 };
 
 /* A job, on the heap. */
@@ -62,7 +62,7 @@ struct slot {
 	int64_t deadline;	/* negative: none */
 	uint64_t begun;		/* ns, before the submit */
 	struct group *group, *after;
-	unsigned place;		/* its place in the group */
+	unsigned place;		/* the job's place in the group */
 	struct key *key;	/* the key whose order is checked; NULL: none */
 	struct key own_key;	/* for lives that the callback begins */
 	uint64_t number;
@@ -120,7 +120,7 @@ static inline bool is_waited_for(uint64_t state)
 /* Draws a job and prepares it. The slot is SUBMITTING afterwards. */
 void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct group *after,
 		unsigned place);
-/* Handles a submit's return value; @state, @closed: before it. Returns true if it was accepted. */
+/* Handles a submit's result; @state, @closed: before the submit. Returns true if accepted. */
 bool slot_submitted(struct slot *slot, uint64_t state, int ret, bool closed);
 bool slot_submit(struct slot *slot);
 /* Ends the life of a job that is done, and gives the slot back to its owner. */

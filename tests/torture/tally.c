@@ -3,8 +3,8 @@
  * Counts of errors by kind, and of the work done, in memory that children share.
  *
  * DESIGN
- *	Every kind is printed, like in rcutorture's histogram; every count except 0 is an error. The
- *	first errors are printed when they happen, with their round.
+ *	Every kind is printed, as in rcutorture's histogram; every count should be 0. The first
+ *	errors of a kind are printed when they happen, with their round.
  */
 #include "torture.h"
 

@@ -32,7 +32,7 @@ static bool is_time_left(void)
 	       (double)now_ns() * 1e-9 - tally->began < options.seconds;
 }
 
-/* Creates and destroys a pool, so later leak checks do not count what devices keep permanently. */
+/* Creates and destroys a pool, so later leak checks do not count objects that a device keeps. */
 static void warm_up(enum rnl_stream_kind stream)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -102,7 +102,7 @@ static int look_for_device(void)
 	return ret;
 }
 
-/* Torture provokes refused calls: they need no log lines. */
+/* Drops the library's messages, because torture provokes refused calls. */
 static void say_nothing(void *arg, enum rnl_log_level level, const char *msg)
 {
 	(void)arg;

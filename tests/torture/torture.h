@@ -4,16 +4,16 @@
  *
  * DESIGN
  *	A round has a pool with random attributes, and threads, each in a seat. Makers begin work,
- *	know its allowed ends, and check its end. Meanwhile meddlers cancel, resize, drain, trace,
- *	count and wait. After a while the makers wait for their work, or leave it to the pool's end.
+ *	know the results that it may have, and check its end. Meanwhile meddlers cancel, resize,
+ *	drain, trace, count and wait. Later the makers wait for their work, or leave it to the pool.
  *	Errors are counted by kind, and the run goes on. A child shares the tally's memory with its
  *	parent, so a crash, or a hang that the watch ended, is counted, too. On the double of the
  *	CUDA runtime, calls fail and are delayed; a child there runs rounds until the device fails
  *	permanently.
- *	Memory that runnel orders is plain, so ThreadSanitizer checks the order.
+ *	Memory whose accesses runnel orders is not atomic, so ThreadSanitizer checks the order.
  *
- *	The table of makers is in round.c. Jobs have slots, groups and work; the makers of
- *	jobs that begin each other have lives (life.h). Meddlers: meddle.
+ *	The table of makers is in round.c. jobs.c uses slots, groups and work; the makers of
+ *	jobs that begin each other use lives (life.h). The meddlers are in meddle.c.
  */
 #ifndef TORTURE_H
 #define TORTURE_H
@@ -55,7 +55,7 @@ static inline bool on_host(void)
 	return options.device[0] == 'h';
 }
 
-/* Returns a time that no call and no job takes. */
+/* Returns a time that is longer than any call or job. */
 static inline int64_t long_ns(void)
 {
 	return (int64_t)(20e9 * options.scale);
@@ -174,7 +174,7 @@ void tally_open(void);
 __attribute__((format(printf, 2, 3))) bool tally_wrong(enum wrong wrong, const char *format, ...);
 uint64_t tally_nr_wrong(void);
 void tally_print(void);			/* the histogram, and a line of totals */
-bool is_printed(void);			/* false: prints that output was not written */
+bool is_printed(void);			/* false, after a message: output was not written */
 
 static inline void tally_add(enum count count, uint64_t nr)
 {
@@ -246,7 +246,7 @@ struct round {
 	} workers;
 	_Atomic bool stop;		/* makers: begin no more work */
 	_Atomic bool shut;		/* closed, or will be soon */
-	_Atomic bool closed;		/* a close has returned */
+	_Atomic bool closed;		/* a call that closes it has returned */
 	_Atomic bool failing;		/* the device has failed, or will soon */
 	_Atomic bool over;		/* meddlers: end */
 	_Atomic bool reaped;		/* reaper: end */
@@ -269,7 +269,7 @@ struct round {
 
 enum may { MAY_AGAIN = 1, MAY_TIME_OUT = 2, MAY_SHUT = 4, MAY_LACK = 8, MAY_BUSY = 16 };
 
-/* Counts a wrong return value; returns it. @may: the allowed errors, enum may. */
+/* Returns @ret; if it is negative and not in @may (bits of enum may), counts an error. */
 int said(struct round *r, int ret, unsigned may, const char *call);
 /* Returns true if a fault may have caused this result of a job, a batch or a map. */
 bool may_end_so(const struct round *r, int result);
@@ -304,7 +304,7 @@ void places_name_all(char name[PLACES_NAME]);	/* the devices that rounds may hav
 int place_draw(const struct round *r, uint64_t *random); /* a device for a job, or -1 */
 uint64_t places_draw_some(const struct round *r, uint64_t *random); /* bits, or 0: all */
 void place_set(struct rnl_job *job, int place);
-/* In a function: check that it runs on its place, or on any device if that is -1, or 0. */
+/* Called by a job: check its device. Any device of the pool is right for -1, or for 0 bits. */
 void place_check(const struct round *r, int place, const char *what);
 void places_check(const struct round *r, uint64_t devices, const char *what);
 
@@ -326,14 +326,14 @@ struct work {
 	bool looks;		/* gets the stream after its first copy is issued */
 	bool pinned_in, pinned_out;
 	unsigned char *in, *out;
-	unsigned char *left;	/* an earlier job's output, overwritten at its end */
+	unsigned char *left;	/* an earlier job's output, overwritten at that job's end */
 	uint32_t left_bytes;
 };
 
 void work_begin(struct work *w, struct round *r, uint64_t *random);
 int work_issue(const struct work *w);
 int work_result(const struct work *w);	/* the function's result if no call failed */
-bool work_right(const struct work *w, bool ran); /* is the output right? untouched if not @ran */
+bool work_right(const struct work *w, bool ran); /* right output? untouched if not @ran */
 void work_end(struct work *w, struct round *r);
 void work_forget(struct work *w);	/* after its end: checks that nothing was written since */
 

@@ -20,14 +20,14 @@
 
 #define NR_TURNS 20
 #define IN_TURN 4
-#define NR_BARRIERS NR_TURNS	/* the limit: then no barrier is used again */
+#define NR_BARRIERS NR_TURNS	/* the most: with so many, no barrier is used twice */
 
 struct turns {
 	struct seat *seat;
 	struct rnl_barrier barriers[NR_BARRIERS];
 	unsigned nr_barriers;
 	uint8_t first;				/* the byte of the first turn */
-	unsigned nr_in[NR_TURNS];		/* accepted */
+	unsigned nr_in[NR_TURNS];		/* accepted jobs */
 	struct life *jobs[NR_TURNS][IN_TURN];
 	int results[NR_TURNS][IN_TURN];
 	bool pinned;				/* the jobs copy to pinned memory */
@@ -215,7 +215,7 @@ static void take_turns(struct turns *t)
 		wait_for(t, i, nr);
 }
 
-/* Allocates words on the device, and memory for their copies; without, only checks functions. */
+/* Allocates the words and their copies. If that fails, only the functions' order is checked. */
 static void get_memory(struct turns *t)
 {
 	struct round *r = t->seat->round;
@@ -271,7 +271,7 @@ void turns_begin(struct round *r)
 		struct life *life = life_new(r, "a job of a turn", BY_CALLBACK, run, notified, t);
 
 		life->number = k / IN_TURN;
-		life->may_end_unrun = true;	/* check() looks closer */
+		life->may_end_unrun = true;	/* check() decides */
 		t->jobs[k / IN_TURN][k % IN_TURN] = life;
 	}
 	seat_take(r, "turner", MAKES, sit, t);

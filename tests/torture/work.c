@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A job's work on the device: bytes are copied in, changed or not, and copied out. The right output
- * is known before.
+ * is known in advance.
  */
 #include "torture.h"
 
