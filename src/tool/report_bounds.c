@@ -4,10 +4,10 @@
  *
  * DESIGN
  * For each job with device work the trace has the time of its function's call, and the time when
- * the worker saw the work completed.  The device work lies in the window between these times.  A
- * job that was not timed may have been on the device for all of its window, or for nearly none of
- * it.  The timed jobs alone give the lower bounds; the timed jobs and the windows give the upper
- * bounds.  If records are missing, the upper bounds are the elapsed time.
+ * the worker saw that the work was complete.  The time between is the job's window: the device work
+ * lies within it.  A job that was not timed may have been on the device for its whole window, or
+ * for almost no time.  The timed jobs alone give the lower bounds; the timed jobs and the windows
+ * give the upper bounds.  If records are missing, the upper bounds are the elapsed time.
  */
 #include "report.h"
 
@@ -19,7 +19,7 @@
 
 #include "tool.h"
 
-/* Sorts spans by job, and those of one job: call, device times, flight. */
+/* Sorts spans by job; of each job first the call, then the device times, then the flight. */
 static int bounds_by_job(const void *a, const void *b)
 {
 	static const int ranks[REPORT_NR_KINDS] = { [REPORT_JOB] = 1, [REPORT_MAYBE] = 2 };
@@ -31,7 +31,7 @@ static int bounds_by_job(const void *a, const void *b)
 	return ranks[x->kind] - ranks[y->kind];
 }
 
-/* Turns flights into windows: a window begins at the job's call; a timed job's is empty. */
+/* Turns flights into windows.  A window begins at the job's call; a timed job's window is empty. */
 static void make_windows(struct report_span **spans, size_t nr)
 {
 	const struct report_span *call = NULL;
@@ -79,8 +79,8 @@ static bool find_windows(struct report *r)
 }
 
 /*
- * Computes the figures of the spans on @device, or on all devices for -1.  With @most, windows
- * count as jobs.
+ * Computes the figures of the spans on @device; -1: on all devices.  @most: each window counts as
+ * a job that lasts for the whole window.
  */
 static int bounds_find(const struct report *r, int device, bool most,
 		       struct overlap_span *spans, struct overlap_figures *overlap)
@@ -102,7 +102,7 @@ static int bounds_find(const struct report *r, int device, bool most,
 	return overlap_find(spans, nr, overlap);
 }
 
-/* Sets the elapsed time of both bounds to the upper one's; @missing: records are missing. */
+/* Gives both bounds the upper bound's elapsed time.  @missing: records are missing. */
 static void level(struct overlap_figures *least, struct overlap_figures *most, bool missing)
 {
 	least->at_once_ns[0] += most->elapsed_ns - least->elapsed_ns;

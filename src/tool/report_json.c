@@ -32,7 +32,7 @@ static void report_json_put_depth(const char *name, const struct overlap_figures
 	tool_json_close();
 }
 
-/* @most: the upper bounds, with the windows of jobs that were not timed. */
+/* @most: the upper bounds, which include the windows of jobs that were not timed. */
 static void put_overlap(const struct overlap_figures *o, const struct overlap_figures *most)
 {
 	const uint64_t busy = o->busy_ns;

@@ -4,8 +4,8 @@
  *
  * DESIGN
  * The output is one file without scripts and without references to other files.  The browser
- * shows a shape's title when the mouse is over the shape.  The picture is drawn again, more
- * coarsely each time, until the file is small enough.
+ * shows a shape's title when the mouse is over the shape.  While the file is too large, the picture
+ * is drawn again, more coarsely each time.
  */
 #include "report.h"
 

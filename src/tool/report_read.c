@@ -221,7 +221,7 @@ static int read_order(struct reader *in, int64_t tid, const json_t *args)
 	if (tid >= DEVICE_TID || order < 1000 || order >= 1000 + 2 * RNL_WORKERS_MAX)
 		return 0;
 	in->host_tid[(order - 1000) / 2] = tid;
-	/* The name precedes the sort index, so the worker was counted as another thread. */
+	/* The name came before the sort index, so the worker was counted as a plain thread. */
 	if (r->nr_threads && r->threads[r->nr_threads - 1] == tid)
 		r->nr_threads--;
 	return 0;
@@ -307,7 +307,7 @@ static int read_args(struct reader *in, const json_t *args, struct report_span *
 	return json_object_get(args, "queued") ? get_time(in, args, "queued", &s->queued) : 0;
 }
 
-/* Returns a worker or a thread, -1 for a thread that is left out, or -2 after a message. */
+/* Returns the index of a worker or thread; -1: the thread is left out; -2: after a message. */
 static int owner(struct reader *in, const char *category, bool device, bool thread, int64_t tid)
 {
 	int worker = report_worker_of(in, tid);
@@ -335,7 +335,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i].category, category))
 		i++;
 	if (i == sizeof(kinds) / sizeof(kinds[0]))
-		return 0;	/* from a newer library */
+		return 0;	/* a kind of span that a newer library writes */
 	if (get_time(in, event, "ts", &s.begin) || get_time(in, event, "dur", &duration))
 		return TOOL_TROUBLE;
 	s.kind = kinds[i].kind;
@@ -416,7 +416,7 @@ static int read_event(struct reader *in, const json_t *event)
 		read_instant(in->r, event, name);
 	if (!strcmp(phase, "b") || !strcmp(phase, "e"))
 		return read_flight(in, event, *phase == 'b', tid);
-	return 0;		/* arrows */
+	return 0;		/* arrows between spans are not needed */
 }
 
 /* ---- the file ------------------------------------------------------------ */
