@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# examples/allocator: its table, its options, its messages; and the command lines that
-# common/options.c, which all examples share, accepts and refuses.
+# examples/allocator: its table, its options, its messages; and the command lines that are accepted
+# and refused by common/options.c, which all examples share.
 #
 # env: ALLOCATOR  the program (examples/allocator/allocator)
-#      RNL_TEST_DEVICE  where it works (host)
+#      RNL_TEST_DEVICE  the device that the program uses (host)
 #
 # devices: host cuda
 program=${ALLOCATOR:-examples/allocator/allocator}
 . "$(dirname "$0")/../lib/harness.sh"
 needs_device --requests=1 --repeat=1
-allocates_nothing() {	# allocates_nothing ARG...: rnl_scratch's runs allocate no memory
+allocates_nothing() {	# allocates_nothing ARG...: the runs with rnl_scratch() allocate no memory
 	works --repeat=2 "$@"
 	prints "^device calls during rnl_scratch's runs: 0, as it should be\$"
 }
@@ -33,7 +33,7 @@ prints "^rnl_scratch +$n +[0-9]+\$"
 ends 'prints the ways'
 
 counts='1 63 64 65 200'
-[ "$device" = host ] || counts=65	# a GPU takes long to start
+[ "$device" = host ] || counts=65	# a GPU starts slowly
 for requests in $counts; do
 	allocates_nothing --requests=$requests --seed=$requests --workers=1 --max=10k
 	allocates_nothing --requests=$requests --seed=18446744073709551615 --workers=7

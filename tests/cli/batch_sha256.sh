@@ -4,15 +4,15 @@
 # the same lines, and the same exit status.
 #
 # env: BATCH_SHA256  the program (examples/batch_sha256/batch_sha256)
-#      RNL_TEST_DEVICE  where it hashes (host)
-#      SEED        of the random data
+#      RNL_TEST_DEVICE  the device that the program uses (host)
+#      SEED        the seed of the random data
 #
 # devices: host cuda
 program=${BATCH_SHA256:-examples/batch_sha256/batch_sha256} theirs=sha256sum small=--part=64
 . "$(dirname "$0")/../lib/harness.sh"
 . "$(dirname "$0")/../lib/coreutils.sh"
 
-same_in_all_ways() {	# same_in_all_ways ARG...: parts of any size, with the batcher and without
+same_in_all_ways() {	# same_in_all_ways ARG...: for parts of any size, with and without batcher
 	for flags in '' --part=64 --part=128 --part=4K --part=1M --one-by-one '--one-by-one --part=192' \
 		'--workers=1 --part=1K' --workers=3; do
 		same "$@"
@@ -24,9 +24,9 @@ repeat() {	# repeat TIMES CHARACTER
 }
 
 # ---- vectors -------------------------------------------------------------------
-# FIPS 180-4's examples, NIST's further ones, and some of CAVP's SHA256ShortMsg.rsp.
+# The examples of FIPS 180-4, more of NIST's examples, and a part of CAVP's SHA256ShortMsg.rsp.
 : >vectors
-vector() {	# vector HASH: of standard input
+vector() {	# vector HASH: standard input has this hash
 	n=$(($(wc -l <vectors) + 1))
 	cat >"vector.$n"
 	echo "$1  vector.$n" >>vectors
@@ -185,7 +185,7 @@ fed text fifo larger fifo2 text
 flags=
 ends 'reads several pipes in turn'
 
-has_lines() {	# has_lines N: N lines are printed before the input ends
+has_lines() {	# has_lines N: waits until N lines are printed, before the input ends
 	tries=0
 	until [ "$(wc -l <"$dir/out")" -ge "$1" ]; do
 		tries=$((tries + 1))

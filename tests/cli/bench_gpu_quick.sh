@@ -10,7 +10,7 @@ on_double() {
 	LD_LIBRARY_PATH="$PWD/tests/fake_cudart" FAKE_CUDART="${FAKE-misuse=abort,junk}" "$DOUBLE" --seconds=1800 "$@"
 }
 program=on_double
-many() {	# many NR GPUS: the row devices with NR numbers of GPUs, which match GPUS
+many() {	# many NR GPUS: --rows=devices, for NR numbers of GPUs, which match GPUS
 	table $((2 * $1)) "J per second, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
 	table $((2 * $1)) "J of 4 KB, gathered, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
 	rows $((4 * $1)) '^\| J .* GPUs, .* [0-9.]+ \((graphs )?by hand, one GPU\), [0-9.]+ \((graphs )?by hand\), [0-9]+ % of linear'
@@ -120,7 +120,7 @@ says 'bench: latency, part 1 of 4: it ended with status 1'
 rows 1 '^\| join of 16 workers: what it costs its caller '
 ends 'a row that fails is told, and the others are measured'
 
-# In the first row hand-written code finds the error first, in the second runnel's producers.
+# In the first row hand-written code finds the error first, in the second row runnel's producers do.
 for row in jobs submit; do
 	gives 1 --quick --wrong=result --threads=2 --rows=$row
 	says 'bench: J number 1 in its memory: word 0 came out as 0x'

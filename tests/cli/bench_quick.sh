@@ -48,7 +48,7 @@ gives 1 --quick --rows=feed /nonexistent/file
 says 'bench: /nonexistent/file: '
 ends 'reads files into pinned memory'
 
-# wrong HOW TEXT PEER...: the peer's job runs as often as TEXT says, which gives no figure
+# wrong HOW TEXT PEER...: a peer's job TEXT runs twice or never; this is reported, without a figure
 wrong() {
 	how=$1 text=$2
 	shift 2
@@ -62,7 +62,7 @@ wrong twice 0 runnel runnel_many mutex
 wrong lost 19999 runnel runnel_many mutex wfcq
 ends 'a job that runs twice, or never, is an error and no figure'
 
-# Eight parts of empty jobs, each of two lines; the queue has no wait.
+# Eight parts of empty jobs, each with two lines.  The peer wfcq, a queue, cannot wait.
 json 16 40 2 --quick --runs=2 --rows=throughput,handoff,return,burst,forkjoin --only=runnel,mutex,wfcq
 
 refuses --jobs 'give a number from 64 to 100000000' 100000001 63

@@ -3,7 +3,7 @@
 # examples/buckets in one process: its sums, its report, its picture, its options, its messages.
 #
 # env: BUCKETS    the program (examples/buckets/buckets; on the double tests/doubles/buckets)
-#      RNL_TEST_DEVICE  where it works (host)
+#      RNL_TEST_DEVICE  the device that the program uses (host)
 #      have_NCCL  no: configure did not find NCCL
 #
 # devices: host fake cuda

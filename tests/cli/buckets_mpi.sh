@@ -3,8 +3,8 @@
 # examples/buckets over MPI, with two to four ranks: its sums; ranks that die, hang, or never start.
 #
 # env: BUCKETS    the program (examples/buckets/buckets)
-#      RNL_TEST_DEVICE  where the ranks work (host); a GPU for each rank
-#      MPICC a compiler, for a wrong all-reduce
+#      RNL_TEST_DEVICE  the device of the ranks (host); on GPUs, one for each rank
+#      MPICC a compiler, to build a wrong all-reduce
 #
 # devices: host cuda
 program=${BUCKETS:-examples/buckets/buckets}
@@ -18,7 +18,7 @@ if [ "$device" != host ]; then
 	[ "$most" -le 4 ] || most=4
 fi
 late=$((5 * ${RNL_TEST_SCALE:-1}))
-# A busy machine is slow to start ranks, and to let all of them run.
+# On a busy machine ranks start late, and may wait long for a CPU.
 start=--start=$((120 * ${RNL_TEST_SCALE:-1})) timeout=--timeout=$((120 * ${RNL_TEST_SCALE:-1}))
 small="--device=$device --bucket=64K --buckets=4 --rounds=2 --repeat=2 $start $timeout"
 n='[0-9]+\.[0-9]+'
@@ -29,7 +29,7 @@ over() {	# over NR ARG...: runs NR ranks
 	got=$?
 }
 succeeds() { [ $got = 0 ] || complain "status of $1: $got"; }
-fails_in_time() {	# fails_in_time WHAT: ranks() returns 124 at its time limit
+fails_in_time() {	# fails_in_time WHAT: not by ranks()'s time limit, which gives 124
 	[ $got != 0 ] && [ $got != 124 ] || complain "status of $1: $got"
 }
 
@@ -62,11 +62,11 @@ ends 'adds up the buckets of 2, 3 and 4 ranks, and checks every sum'
 
 # ---- ranks that do not start, or die -----------------------------------------------
 work="--device=$device --bucket=1M --repeat=99 --buckets=64 --rounds=20 $start --timeout=$late"
-catches_term() {	# catches_term PID: by the mask in its status; SIGTERM is its bit 14
+catches_term() {	# catches_term PID: the process has a handler for SIGTERM: bit 14 of SigCgt
 	mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status")
 	[ $((0x0${mask} >> 14 & 1)) = 1 ]
 }
-# others SIGNAL: the messages of two ranks when a third one gets the signal
+# others SIGNAL: prints the messages of two ranks after a third rank got the signal
 others() {
 	rm -f "$dir/pid"
 	# mpirun kills a rank this many seconds after SIGTERM; a busy rank needs more than 1 s for
@@ -101,7 +101,7 @@ ranks 1 "$program" $work --start=$late : -n 1 sleep 300 >"$dir/out" 2>"$dir/err"
 got=$?
 fails_in_time 'a rank that never comes'
 says "buckets: nothing has moved for $late s, waiting for MPI to start all ranks: another rank has died, hangs, or never came (--start=SECONDS)"
-# Here the rank initialises MPI, but does not join the others.
+# Here a rank initialises MPI, but does not join the other ranks.
 if command -v "${MPICC:=mpicc}" >/dev/null && [ -z "${sanitizer:-}" ]; then
 	cat >"$dir/late.c" <<'IN'
 #include <mpi.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# runnel report only names a cause if its sign is in the trace. Each trace written here has one
-# sign, and only its cause is named.
+# runnel report names a cause only if the trace shows its sign. Each trace written here shows the
+# sign of one cause, and the report must name only this cause.
 #
 # env: RUNNEL     the program (./runnel)
 program=${RUNNEL:-./runnel}

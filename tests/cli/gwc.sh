@@ -4,8 +4,8 @@
 # exit status.
 #
 # env: GWC        the program (examples/gwc/gwc)
-#      RNL_TEST_DEVICE  where it counts (host)
-#      SEED        of the random data
+#      RNL_TEST_DEVICE  the device that the program uses (host)
+#      SEED        the seed of the random data
 #
 # devices: host cuda
 program=${GWC:-examples/gwc/gwc} theirs=wc small='--chunk=1000 --producers=4'
@@ -145,8 +145,8 @@ fed text fifo text fifo2 text
 flags=
 ends 'reads several pipes in turn'
 
-# Both programs first stat all files, then read the fifo. So the command changes the second file
-# after the stat, and before it is read.
+# Both programs first call stat() for all files, then read the fifo. So the command changes the
+# second file after its stat() and before it is read.
 changed() {	# changed COMMAND FLAG...
 	command=$1
 	shift
@@ -285,7 +285,7 @@ ends 'says what --mpi needs, in a line'
 
 reports_bad_descriptors
 
-# More lines than a pipe holds; the reader has ended by then.
+# The output is more than a pipe holds, and the reader ends before it is written.
 status=$(
 	{
 		trap '' PIPE
@@ -308,14 +308,14 @@ feeder=$!
 pid=$!
 until [ -s "$dir/out" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
 kill -INT $pid 2>/dev/null
-kill -TERM $pid	# a shell makes background jobs ignore SIGINT
+kill -TERM $pid	# SIGINT may have no effect, because a shell makes background jobs ignore it
 wait $pid 2>/dev/null
 [ $? = 143 ] || complain 'status after a signal'
 kill $feeder
 prints 'text$'
 ends 'ends by a signal while it waits for a pipe'
 
-# The line is printed after 0.1 s, so a fast machine needs more to count.
+# The progress line is printed after 0.1 s, so a fast machine needs a longer file.
 if has_terminal; then
 	for mb in 64 512 4096; do
 		truncate -s "${mb}M" "$dir/long"

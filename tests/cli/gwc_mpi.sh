@@ -3,9 +3,9 @@
 # examples/gwc over MPI, with one to four ranks, against the system's wc: the same output, the
 # same messages, the same exit status.
 #
-# env: GWC the program (examples/gwc/gwc); it executes gwc_mpi, next to it RNL_TEST_DEVICE where it
-#      counts (host)
-#      SEED        of the random data
+# env: GWC         the program (examples/gwc/gwc), which executes gwc_mpi in the same folder
+#      RNL_TEST_DEVICE  the device that the program uses (host)
+#      SEED        the seed of the random data
 #
 # devices: host cuda
 program=${GWC:-examples/gwc/gwc} theirs=wc
@@ -21,7 +21,7 @@ ours() {
 messages() {	# messages FILE: without names of programs, and without mpirun's own words
 	sed -n "s/^$theirs: //p; s/^$program_name: //p" "$1"
 }
-alike() {	# alike ARG...: like same, and the same messages
+alike() {	# alike ARG...: like `same`, and also compares the messages
 	same "$@"
 	messages "$dir/err.theirs" >"$dir/want"
 	messages "$dir/err" >"$dir/out"
@@ -90,8 +90,8 @@ flags=
 ends 'counts a tree of small files'
 
 # ---- inputs --------------------------------------------------------------------
-# mpirun passes standard input to rank 0 through a pipe, whatever its type; MPICH's mpirun ends if
-# it is far ahead of the reader.
+# mpirun passes standard input, whatever its type, to rank 0 through a pipe. MPICH's mpirun ends if
+# it has read much more than rank 0 has taken.
 nr_ranks=3
 stdin=text
 same_piped -w
@@ -120,8 +120,8 @@ alike large open text
 chmod 644 open
 ends 'tells errors as wc does'
 
-# Rank 1 sees other files. Rank 0 waits for the fifo until rank 1 has reached the last file, which
-# is a fifo for rank 1. So rank 1 takes all shards.
+# Rank 1 runs in another folder, with other files. Rank 0 waits for the fifo until rank 1 has
+# reached the last file, which is a fifo in that folder. So rank 1 takes all shards.
 cp text last
 mkdir elsewhere elsewhere/larger
 cp text elsewhere
@@ -164,9 +164,9 @@ of=$(sed -n 's/^rank 0: .* of \([0-9]*\) shards.*/\1/p' "$dir/err")
 [ "$(shards 1)" -lt $((of / 4)) ] || complain "the slow rank took $(shards 1) of $of shards"
 ends 'gives a slow rank less'
 
-# On the double of CUDA's runtime, without a kernel: the kernel needs the program's own runtime.
+# On the double of CUDA's runtime. No kernel runs, because it would need the program's own runtime.
 double=$(dirname "$program")/../../tests/fake_cudart
-on_gpus() {	# on_gpus RANKS ORDINALS ARG...: with two GPUs, the device of each rank
+on_gpus() {	# on_gpus RANKS ORDINALS ARG...: with two GPUs, the ranks use these devices
 	nr_ranks=$1 ordinals=$2
 	shift 2
 	FAKE_CUDART=devices=2 LD_LIBRARY_PATH=$double ranks "$nr_ranks" "$program" --mpi --stats "$@" /dev/null \

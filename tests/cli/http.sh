@@ -4,15 +4,15 @@
 #
 # env: HTTP_SERVER  the program (examples/http_server/http_server; on the double of the CUDA
 #                   runtime tests/doubles/http)
-#      RNL_TEST_DEVICE  where it works (host)
+#      RNL_TEST_DEVICE  the device that the program uses (host)
 #
 # devices: host fake cuda
 [ "${have_HTTP:-yes}" = yes ] || { echo 'SKIP: http_server is not built: configure says why'; exit 77; }
 program=${HTTP_SERVER:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/doubles/http || echo examples/http_server/http_server)}
 . "$(dirname "$0")/../lib/harness.sh"
 command -v python3 >/dev/null || skip_all 'there is no python3'
-# The sync handler's slots are device memory; threads with a stream never end after a failure.
+# Handlers without jobs need device memory; "stay": threads with a stream never end after a failure.
 [ -z "$fake" ] || export FAKE_CUDART="${FAKE_CUDART:+$FAKE_CUDART,}memory=2G,stay"
-# At an exit with other threads running ThreadSanitizer would sleep for a second.
+# If other threads run at the exit, ThreadSanitizer would sleep for a second.
 [ "${sanitizer:-}" != thread ] || export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}atexit_sleep_ms=0"
 HTTP_SERVER=$program PYTHONDONTWRITEBYTECODE=1 python3 "$(dirname "$0")/../http/check_http.py" --short

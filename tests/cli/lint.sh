@@ -134,7 +134,7 @@ lint 2 "none$evil"
 says 'noneesc.x1b.31m\.o: No such file'
 ends 'no name of a file has the terminal obey'
 
-# The limit fits a machine of a hundredth of the speed, but not a quadratic run.
+# The time limit is enough for a hundred times slower machine, but not for quadratic time.
 awk 'BEGIN { for (i = 300000; i; i--) printf ".long cuda%d_ptsz\n", i }' >many.s
 if $CC -c -o many.o many.s 2>err; then
 	timeout 60 "$program" lint many.o >out 2>err || complain "status $?"
@@ -196,7 +196,7 @@ for part in 9 30 67 70 100 200 $((bytes / 3)) $((bytes / 2)) $((bytes - 100)) $(
 done
 ends 'truncated objects and archives have a message'
 
-# Any byte in a header gives an answer or a message.
+# With any byte of a header broken, there is an answer or a message.
 for file in legacy.o program all.a; do
 	at=0
 	while [ $at -lt 160 ]; do

@@ -3,8 +3,8 @@
 # examples/loader: its shards, its report, its picture, its options, its messages.
 #
 # env: LOADER     the program (examples/loader/loader; on the double tests/doubles/loader)
-#      RNL_TEST_DEVICE  where it works (host)
-#      CC         a compiler, for readers that fail and stall
+#      RNL_TEST_DEVICE  the device that the program uses (host)
+#      CC         a compiler, to make readers fail and stall
 #
 # devices: host fake cuda
 program=${LOADER:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/doubles/loader ||
@@ -33,7 +33,7 @@ cmp -s "$shards/0000.shard" "$dir/other/0000.shard" && complain 'another seed gi
 [ "$(find "$dir/same" -type f | wc -l)" = 3 ] || complain 'other files are there'
 ends 'makes shards by a seed'
 
-# On a busy machine readers wait, too.
+# On a busy machine even good readers may wait long.
 patient=--stall=$((60 * ${RNL_TEST_SCALE:-1}))
 works $patient "$shards"
 prints '^device: +.'
@@ -140,7 +140,7 @@ fails_on "$dir/folder/0.shard: this is not a regular file" "$dir/folder"
 fails_on "$dir/nowhere: No such file or directory" "$dir/nowhere"
 ends 'names the file and the place of what is wrong'
 
-# Readers whose pread() fails, or does not return, at the 15th record.
+# Readers whose pread() of the 15th record fails or does not return.
 cat >"$dir/pread.c" <<'IN'
 #define _GNU_SOURCE
 #include <errno.h>

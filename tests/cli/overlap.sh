@@ -4,7 +4,7 @@
 #
 # env: OVERLAP    the program (examples/overlap/overlap)
 #      RUNNEL     the tool, which reads its trace (./runnel)
-#      RNL_TEST_DEVICE  where it works (host)
+#      RNL_TEST_DEVICE  the device that the program uses (host)
 #
 # devices: host cuda
 program=${OVERLAP:-examples/overlap/overlap} RUNNEL=${RUNNEL:-./runnel}
@@ -31,7 +31,7 @@ done
 prints "^    in $n ms, kernels $n ms, out $n ms: together [0-9]+ % of the time, the longest"
 ends 'prints stages, ways and reports'
 
-if [ "${sanitizer:-}" != thread ]; then		# which takes over a minute
+if [ "${sanitizer:-}" != thread ]; then		# ThreadSanitizer needs over a minute
 	works --repeat=1 --order=chunk
 	if [ "$device" = host ]; then work='256 chunks of 512 KB'; else work='96 chunks of 8 MB'; fi
 	prints "^work: +$work, "
@@ -71,7 +71,7 @@ prints "^rnl_map, copies first$row"
 ends 'tries one order alone'
 
 counts='1 3 8'
-[ "$device" = host ] || counts=3	# a GPU takes long to start
+[ "$device" = host ] || counts=3	# a GPU starts slowly
 for workers in $counts; do
 	works --repeat=2 --chunks=1 --chunk=4 --workers=$workers
 	works --repeat=2 --chunks=2 --chunk=1028 --workers=$workers
@@ -82,8 +82,8 @@ for workers in $counts; do
 done
 ends 'takes chunks of any size, by any number of workers'
 
-# The trace and rnl_map_start() measure the same stages, at events next to each other.  Both agree
-# within 3 %, unless a stream's thread is interrupted between the two: not twenty times in a row.
+# The trace and rnl_map_start() measure the same stages, by events next to each other.  The times
+# agree within 3 %, unless a stream's thread is interrupted between two such events.
 agrees() {
 	"$RUNNEL" report --json "$dir/trace.json" >"$dir/report" 2>"$dir/err" || complain 'the report fails'
 	awk '/^    in .* ms, kernels / { own = $2 + $5 + $8 }

@@ -3,7 +3,7 @@
 # examples/pipeline: its report, its files, its picture, its options, its messages.
 #
 # env: PIPELINE   the program (examples/pipeline/pipeline; on the double tests/doubles/pipeline)
-#      RNL_TEST_DEVICE  where it works (host)
+#      RNL_TEST_DEVICE  the device that the program uses (host)
 #
 # devices: host fake cuda
 [ "${have_LIBPNG:-yes}" = yes ] || { echo 'SKIP: pipeline is not built: there is no libpng'; exit 77; }

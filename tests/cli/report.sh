@@ -8,7 +8,7 @@ OVERLAP=${OVERLAP:-examples/overlap/overlap} program=${RUNNEL:-./runnel}
 . "$(dirname "$0")/../lib/harness.sh"
 [ -x "$OVERLAP" ] || { echo "there is no $OVERLAP"; exit 1; }
 t=$dir/t.json
-# On a busy machine a worker may be too late for a few chunks, so each try has more chunks.
+# On a busy machine a worker may start too late to get one of few chunks: each try has more chunks.
 for chunks in 40 400 4000; do
 	if ! "$OVERLAP" --device=host --chunks=$chunks --chunk=64K --workers=3 --repeat=1 --trace="$t" >"$dir/out" 2>&1; then
 		echo "not ok - there is a trace"
@@ -25,7 +25,7 @@ reports() {	# reports STATUS ARG...
 	shift
 	gives "$want" report "$@"
 }
-refuses() {	# refuses TEXT ARG...: status 2, a message, nothing printed
+refuses() {	# refuses TEXT ARG...: the status is 2, the message has TEXT, and nothing is printed
 	text=$1
 	shift
 	fails 2 "$text" report "$@"
@@ -72,8 +72,8 @@ else
 fi
 ends 'tells it as JSON, with the figures of the trace'
 
-# Without the device times of most jobs each figure has two bounds, and the true value is between
-# them.
+# If most jobs have no device times, each figure has two bounds, and the true value lies between
+# the bounds.
 if command -v python3 >/dev/null; then
 	python3 - "$dir/out" "$t" "$dir/some.json" "$program" >"$dir/says" 2>&1 <<'PY' || { complain 'bounds'; cat "$dir/says"; }
 import json, random, subprocess, sys
@@ -214,8 +214,8 @@ head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":2}}'
 wrongly 'a newer runnel report reads' "{$job}"
 ends 'tells mistakes in a file'
 
-# ---- untrusted text ------------------------------------------------------------- Every text of a
-# trace that is shown, with control characters, and longer than the space for it.
+# ---- untrusted text -------------------------------------------------------------
+# Each text that the report shows from a trace has control characters, and is longer than its space.
 if command -v python3 >/dev/null; then
 	python3 - "$dir/x" "$dir/$(printf 'name\033[31m\377')" <<'PY'
 import json, shutil, sys

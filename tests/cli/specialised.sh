@@ -3,7 +3,7 @@
 # examples/specialised: its table, its picture, its options, its messages.
 #
 # env: SPECIALISED  the program (examples/specialised/specialised)
-#      RNL_TEST_DEVICE  where it works (host)
+#      RNL_TEST_DEVICE  the device that the program uses (host)
 #
 # devices: host cuda
 program=${SPECIALISED:-examples/specialised/specialised}
@@ -13,7 +13,7 @@ small='--repeat=1 --passes=1 --slice=16K'
 needs_device $small --bytes=4
 n='[0-9]+\.[0-9]+'
 row=" +$n +$n +$n %\$" none=' +- +- +-$'
-kernels() {	# kernels ROW: kernels with bulk copies; a GPU may have none
+kernels() {	# kernels ROW: the rows of kernels with bulk copies, which a GPU may not support
 	for kernel in specialised 'in clusters'; do
 		for streams in one "workers'"; do prints "^$kernel +$streams$1"; done
 	done
@@ -39,12 +39,12 @@ prints "^The limit is the (memory|computing)\.  Nearest to it comes \"[a-z ]+\" 
 [ "$device" != host ] || prints '^The host device runs the plain kernel alone'
 ends 'prints the parts, the kernels, and how far each is from the limit'
 
-# The program compares each word with its serial reference.  Sizes around a tile, a pair of tiles
-# and a slice; more blocks than tiles, and fewer.
+# The program compares each word with a serial reference.  The sizes are around those of a tile, of
+# two tiles and of a slice; there are more blocks than tiles, and fewer.
 # shellcheck disable=SC2086
 {
 	sizes='4 8188 8K 16K 16388 48K 1000004' windows='4 8 64 252'
-	[ "$device" = host ] || sizes='4 16388 1000004' windows='4 252'	# a GPU takes long to start
+	[ "$device" = host ] || sizes='4 16388 1000004' windows='4 252'	# a GPU starts slowly
 	for bytes in $sizes; do works $small --bytes=$bytes --window=256; done
 	for window in $windows; do works $small --bytes=200K --window=$window --seed=$window; done
 	prints ' made by seed 252, fingerprints of 252 words; '

@@ -4,7 +4,7 @@
 #
 # env: KINDS    the program (examples/stream_kinds/stream_kinds; on the double
 #               tests/doubles/stream_kinds)
-#      RNL_TEST_DEVICE  where it works (host)
+#      RNL_TEST_DEVICE  the device that the program uses (host)
 #
 # devices: host fake cuda
 program=${KINDS:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/doubles/stream_kinds ||
@@ -14,8 +14,8 @@ unset CUDA_DEVICE_MAX_CONNECTIONS
 small='--threads=2 --kernels=2 --ms=1 --repeat=1'
 # shellcheck disable=SC2086  # words
 needs_device $small
-row() { prints "^$1 +[0-9]+\.[0-9]+ +$2  "; }	# row WAY AT-ONCE
-lasts() {	# lasts WAY KERNELS MS: no less than KERNELS kernels one after the other
+row() { prints "^$1 +[0-9]+\.[0-9]+ +$2  "; }	# row WAY KERNELS-AT-ONCE
+lasts() {	# lasts WAY KERNELS MS: at least the time of KERNELS kernels one after the other
 	ms=$(sed -n "s/^$1  *\([0-9]*\)\.[0-9]* .*/\1/p" "$dir/out")
 	[ "${ms:-0}" -ge $(($2 * $3)) ] || complain "$1 lasts less than $2 kernels of $3 ms"
 }
@@ -43,7 +43,7 @@ else
 	for way in 'per-thread default streams' 'explicit blocking streams' 'explicit non-blocking streams'; do
 		row "$way" 3
 	done
-	# A round of kernels, then only the legacy call, then a round; non-blocking: two rounds.
+	# A round of kernels, then the legacy call alone, then a round; non-blocking: two rounds.
 	row 'per-thread, one legacy call' 3
 	lasts 'per-thread, one legacy call' 3 $long
 	row 'non-blocking, one legacy call' '[34]'

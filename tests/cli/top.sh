@@ -8,8 +8,8 @@ program=${RUNNEL:-./runnel} GWC=${GWC:-examples/gwc/gwc}
 . "$(dirname "$0")/../lib/harness.sh"
 top=$dir/top
 
-# A program that waits for a pipe, with its socket.
-begin() {	# begin: $pid
+# begin: starts $pid, a program that has a socket for top, and waits for a pipe
+begin() {
 	rm -f "$dir/fifo"
 	mkfifo "$dir/fifo"
 	RUNNEL_TOP=$top "$GWC" --device=host "$srcdir/README.md" "$dir/fifo" >"$dir/counts" 2>"$dir/gwc.err" &
@@ -82,7 +82,7 @@ fails 2 "$dir/file: is no socket" top --once "$dir/file"
 fails 2 "$dir: is no socket" top "$dir"
 fails 2 'is too long for a socket' top "/tmp/$(printf '%0120d' 0)"
 if command -v python3 >/dev/null; then
-	stranger() {	# stranger TEXT: a socket that sends TEXT to each client
+	stranger() {	# stranger TEXT: makes a socket that sends TEXT to each client
 		rm -f "$dir/listens"
 		python3 -c 'import socket, sys, os
 s = socket.socket(socket.AF_UNIX)

@@ -3,8 +3,8 @@
 # tests/torture/torture, the program of make torture: a short run finds no error, and a run with an
 # error reports it.
 #
-# env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE the program
-#	(tests/torture/torture, on the double tests/doubles/torture); RNL_TORTURE_SECONDS of the run without an error (6)
+# env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; RNL_TORTURE_SECONDS of the short run (6);
+#	TORTURE the program (tests/torture/torture; with the double tests/doubles/torture)
 #
 # devices: host fake cuda
 case ${RNL_TEST_FAKE:-} in '') program=tests/torture/torture ;; *) program=tests/doubles/torture ;; esac
@@ -38,7 +38,7 @@ says 'torture: seed 7, round '
 ends 'an error is counted and told, and the status is 1'
 
 # ---- its end ---------------------------------------------------------------------
-rm -f "$dir/out"	# the program can be interrupted once it has written its first line
+rm -f "$dir/out"	# after its first line the program can be interrupted
 "$program" --device="$device" --seconds=3600 >"$dir/out" 2>"$dir/err" </dev/null &
 pid=$!
 until grep -qs '^torture: seed' "$dir/out"; do kill -0 "$pid" || break; sleep 0.1; done

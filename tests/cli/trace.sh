@@ -3,7 +3,7 @@
 # Traces of examples/overlap, checked against the trace-event format by tests/lib/trace_format.py.
 #
 # env: OVERLAP    the program (examples/overlap/overlap)
-#      RNL_TEST_DEVICE  where it works (host)
+#      RNL_TEST_DEVICE  the device that the program uses (host)
 #
 # devices: host cuda
 program=${OVERLAP:-examples/overlap/overlap}
@@ -11,7 +11,7 @@ program=${OVERLAP:-examples/overlap/overlap}
 command -v python3 >/dev/null || skip_all 'there is no python3'
 needs_device --chunks=1 --chunk=4 --repeat=1
 
-traced() {	# traced NAME ARG...: overlap writes a complete trace file
+traced() {	# traced NAME ARG...: overlap writes a trace file, which is complete
 	name=$1
 	shift
 	works --repeat=1 --trace="$dir/t.json" "$@"
