@@ -142,7 +142,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	const struct command_line *line = state->input;
 
 	if (key == ARGP_KEY_ARGS && !line->operands)
-		argp_error(state, "'%s' is too much: all arguments are options",
+		argp_error(state, "'%s' is unexpected: give only options",
 			   state->argv[state->next]);
 	if (key == ARGP_KEY_ARGS) {
 		line->operands->names = state->argv + state->next;

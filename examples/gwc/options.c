@@ -59,7 +59,7 @@ void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, 
 	if (!opt->lines && !opt->words && !opt->bytes)
 		opt->lines = opt->words = opt->bytes = true;
 	if (opt->files0_from && files->nr)
-		program_misuse("'%s' is too much: the names are in the file of --files0-from",
+		program_misuse("'%s' is unexpected: the names are in the file of --files0-from",
 			       files->names[0]);
 }
 

@@ -59,8 +59,8 @@ int rnl__job_settable(const struct rnl_job *job, const char *call)
 		return rnl__invalid(NULL, "%s: the job was not initialised: rnl_job_init()", call);
 	if (ret || rnl__latch_open(rnl__job_latch(job)))
 		return ret;
-	return rnl__refused(NULL, -EBUSY, "%s: job %p was submitted, and is not done: it can be "
-			    "changed afterwards", call, (const void *)job);
+	return rnl__refused(NULL, -EBUSY, "%s: job %p was submitted, and is not done: change it "
+			    "when it is done", call, (const void *)job);
 }
 
 bool rnl__job_enqueued(struct rnl_job *job, uint8_t phase)
@@ -154,8 +154,8 @@ int rnl_job_set_flags(struct rnl_job *job, unsigned flags)
 		return rnl__invalid(NULL, "rnl_job_set_flags(): flags are %#x, and %#x is none of RNL_URGENT, "
 				    "RNL_GATHER, RNL_REPLAY and RNL_REPLAY_CAPTURE", flags, flags & ~all);
 	if (flags & RNL_REPLAY && flags & RNL_REPLAY_CAPTURE)
-		return rnl__invalid(NULL, "rnl_job_set_flags(): RNL_REPLAY and RNL_REPLAY_CAPTURE: a job is "
-				    "recorded in one way");
+		return rnl__invalid(NULL, "rnl_job_set_flags(): RNL_REPLAY and RNL_REPLAY_CAPTURE "
+				    "exclude each other: set one of them");
 	job->flags &= ~(RNL__JOB_URGENT | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CAPTURED);
 	if (flags & RNL_URGENT)
 		job->flags |= RNL__JOB_URGENT;
@@ -190,8 +190,8 @@ int rnl_job_set_then(struct rnl_job *job, struct rnl_job *next)
 	if (ret)
 		return ret;
 	if (next && next->flags & RNL__JOB_REQUEST)
-		return rnl__invalid(NULL, "rnl_job_set_then(): job %p is of a batcher's request, which "
-				    "comes after no job; commit it in the job's callback", (void *)next);
+		return rnl__invalid(NULL, "rnl_job_set_then(): job %p belongs to a batcher's request, "
+				    "which cannot follow a job: commit it in the job's callback", (void *)next);
 	if (next == job)
 		return rnl__invalid(NULL, "rnl_job_set_then(): job %p would come after itself",
 				    (void *)job);

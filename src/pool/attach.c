@@ -49,7 +49,7 @@ static int attach_stay(const struct rnl_pool *pool, const char *call, int refuse
 		return 0;
 	rnl__device_name(device, name);
 	return rnl__refused(&pool->log, refused, "%s: this thread is attached to %s, which the pool "
-			    "does not have: call rnl_thread_attach(NULL) before, or another thread", call,
+			    "does not have: call rnl_thread_attach(NULL) first, or use another thread", call,
 			    name);
 }
 
@@ -98,7 +98,7 @@ void *rnl_stream(void)
 		return NULL;
 	/* The caller's own work must come after the work that it issued through the library. */
 	rnl__gather_stop();
-	rnl__notes_spoil("calls rnl_stream(), so it may call CUDA by itself, which takes "
+	rnl__notes_spoil("calls rnl_stream(), so it may call CUDA directly, which needs "
 			 "RNL_REPLAY_CAPTURE");
 	return stream->native;
 }

@@ -176,7 +176,7 @@ int tool_bench(int argc, char **argv)
 	unsigned workers = WORKERS;
 	bool as_json = false;
 	const struct tool_usage usage = {
-		.doc = doc, .too_many = "all arguments are options", .nr_options = 4, .options = {
+		.doc = doc, .too_many = "give only options", .nr_options = 4, .options = {
 			TOOL_NUMBER("workers", &workers, 1, WORKERS_MAX, "the most, 1 to 62; default 8"),
 			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),
 			TOOL_NUMBER("run-ms", &m.run_ms, 1, RUN_MS_MAX,

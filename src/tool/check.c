@@ -179,7 +179,7 @@ int tool_check(int argc, char **argv)
 	enum check_answer answer;
 	bool json = false;
 	const struct tool_usage usage = {
-		.doc = doc, .too_many = "all arguments are options", .nr_options = 3, .options = {
+		.doc = doc, .too_many = "give only options", .nr_options = 3, .options = {
 			/* The most is 62, like that of bench. */
 			TOOL_NUMBER("workers", &m.nr_workers, 2, TOOL_WORKERS_MAX - 2,
 				    "threads with a stream each, 2 to 62; default 8"),

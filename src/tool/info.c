@@ -264,7 +264,7 @@ int tool_info(int argc, char **argv)
 	struct machine m = { .setting = getenv(TOOL_CONNECTIONS) };
 	bool json = false;
 	const struct tool_usage usage = {
-		.doc = doc, .too_many = "all arguments are options", .nr_options = 1,
+		.doc = doc, .too_many = "give only options", .nr_options = 1,
 		.options = { TOOL_FLAG("json", &json, "print the devices as JSON") },
 	};
 	int status = tool_options(&usage, argc, argv, NULL);

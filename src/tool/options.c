@@ -90,7 +90,7 @@ static int check_operands(const struct tool_usage *usage, unsigned nr, char **op
 	if (!nr && usage->missing)
 		return tool_misused("%s", usage->missing);
 	if (nr > usage->nr_operands)
-		return tool_misused("'%s' is too much: %s", operands[usage->nr_operands],
+		return tool_misused("'%s' is unexpected: %s", operands[usage->nr_operands],
 				    usage->too_many);
 	return TOOL_GO_ON;
 }

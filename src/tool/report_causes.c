@@ -176,9 +176,9 @@ static void look_at_shares(struct report *r)
 		if (r->has_worker[i] && nr > 1 && r->nr_calls > 16u * (unsigned)nr &&
 		    jobs[i] * STARVED * (uint64_t)nr < r->nr_calls &&
 		    ns[i] * STARVED * nr < all_ns)
-			add(r, "%s starved: it had %" PRIu64 " of %" PRIu64 " jobs, %d workers share "
-			    "them: keys or a barrier may send jobs to other workers, or the jobs "
-			    "keep fewer workers busy", r->worker_names[i].text, jobs[i],
+			add(r, "%s starved: it ran %" PRIu64 " of %" PRIu64 " jobs, which %d workers "
+			    "share: keys or a barrier may send jobs to other workers, or there "
+			    "are too few jobs for all", r->worker_names[i].text, jobs[i],
 			    r->nr_calls, nr);
 	}
 }
@@ -270,8 +270,8 @@ static void look_at_trace(struct report *r)
 		add(r, "the trace was not ended by rnl_trace_stop(), or its disk was full: it has "
 		    "only the first part of the run");
 	if (r->dropped || r->too_much)
-		add(r, "%" PRId64 " records were dropped, since a buffer was full, and %" PRId64
-		    " jobs, since the file was full: their work is not in the figures (attributes "
+		add(r, "%" PRId64 " records were dropped because a buffer was full, and %" PRId64
+		    " jobs because the file was full: their work is not in the figures (attributes "
 		    "buffer_bytes and file_max)", r->dropped, r->too_much);
 }
 

@@ -63,7 +63,7 @@ refuses "'18446744073709551616' is not good for --seed: give a number from 0 to"
 for bad in gpu cuda: cuda:x ''; do
 	refuses "'$bad' is not good for --device: give auto, cuda, cuda:N or host" --device="$bad"
 done
-refuses "'file' is too much: all arguments are options" file
+refuses "'file' is unexpected: give only options" file
 refuses "allocator: unrecognized option '--what'" --what
 refuses "allocator: option '--max' requires an argument" --max
 ends 'refuses mistakes, by their name'

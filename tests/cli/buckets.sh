@@ -102,7 +102,7 @@ for bad in gpu cuda: cuda:x host: host:1,2 host:all; do
 done
 refuses '--by-hand is for GPUs, with NCCL' --by-hand --device=host:2
 refuses '--svg draws naive and overlapped runs: leave --naive out' --naive --svg=x
-refuses "'x' is too much: all arguments are options" x
+refuses "'x' is unexpected: give only options" x
 ends 'refuses mistakes, by their name'
 
 gives 1 --device=cuda:999

@@ -101,9 +101,9 @@ def busy(workers=2, jobs=20, timed=True, **header):
 
 check("a trace without a sign has no cause", busy())
 check("a trace that was not ended", busy(), "was not ended by rnl_trace_stop()", end=False)
-check("records that were dropped", busy(), "7 records were dropped, since a buffer was full, and 0 jobs",
+check("records that were dropped", busy(), "7 records were dropped because a buffer was full, and 0 jobs",
       end={"dropped": 7})
-check("jobs that the file had no space for", busy(), "0 records were dropped, since a buffer was full, and 3 jobs",
+check("jobs that the file had no space for", busy(), "0 records were dropped because a buffer was full, and 3 jobs",
       end={"too_much": 3})
 check("few jobs that are timed", busy(timed=False))
 check("each finding of the guard is named once", busy().guard("f waits").guard("f waits").guard("g allocates"),
@@ -132,7 +132,7 @@ starved.add("thread_name", "M", 102, args={"name": "w-2"})
 starved.add("thread_sort_index", "M", 102, args={"sort_index": 1004})
 starved.add("thread_name", "M", DEVICE + 2, args={"name": "w-2 device"})
 starved.job(2, 3, 3.01, on=(3.1, 4))
-check("a worker that starves", starved, "w-2 starved: it had 1 of 81 jobs, 3 workers share them")
+check("a worker that starves", starved, "w-2 starved: it ran 1 of 81 jobs, which 3 workers share")
 check("a worker that has one job, a long one", starved.job(2, 4.1, 30, on=(30.1, 40)))
 
 

@@ -197,7 +197,7 @@ done
 printf 'text\0-\0' | ours --files0-from=- >"$dir/out" 2>"$dir/err" && complain 'a - in a list from standard input'
 [ ! -s "$dir/out" ] || complain 'it counts nevertheless'
 says "gwc: '-' is not allowed in a list that comes from standard input"
-refuses "'text' is too much: the names are in the file of --files0-from" --files0-from=list text
+refuses "'text' is unexpected: the names are in the file of --files0-from" --files0-from=list text
 ends 'reads lists of names'
 
 # A newline makes wc quote a name and its other special characters. wc 9.1 is wrong if a name has a

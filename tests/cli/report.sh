@@ -269,7 +269,7 @@ ends 'reads the half that a killed program leaves'
 
 refuses 'there is no trace to look at'
 grep -qF "Try 'runnel report --help'" "$dir/err" || complain 'no help is named'
-refuses "'b' is too much" a b
+refuses "'b' is unexpected" a b
 refuses "unrecognized option '--what'" --what "$t"
 refuses "option '--json' doesn't allow an argument" --json=1 "$t"
 refuses "option '--html' requires an argument" --html

@@ -232,7 +232,7 @@ if [ "$device" = host ]; then
 	refuses_command "'gpu' is not good for --device: give auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N" check --device=gpu
 	refuses_command "'gpu' is not good for --device: give auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N" bench --device=gpu
 	for command in bench check info; do
-		refuses_command "runnel $command: 'file' is too much: all arguments are options" $command file
+		refuses_command "runnel $command: 'file' is unexpected: give only options" $command file
 	done
 	for command in bench check info lint report top; do
 		refuses_command "runnel $command: unrecognized option '--what'" $command --what

@@ -59,7 +59,7 @@ done
 for bad in none '' jobs, chains,none; do
 	fails 2 "'${bad##*,}' is not good for --makers: see --help" --makers="$bad"
 done
-fails 2 "'now' is too much" now
+fails 2 "'now' is unexpected" now
 fails 2 "Try 'torture --help'" --fast
 gives 0 --help
 rows 1 '^Usage: torture \[OPTION\]'

@@ -163,7 +163,7 @@ void options_parse(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		parse(option, optarg);
 	if (optind < argc) {
-		fprintf(stderr, "torture: '%s' is too much: all arguments are options\n",
+		fprintf(stderr, "torture: '%s' is unexpected: give only options\n",
 			argv[optind]);
 		try_help();
 	}
