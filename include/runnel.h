@@ -211,7 +211,7 @@ struct rnl_pool_attr {
 	uint32_t time_every;	/* one job in time_every, chosen at random, is timed for
 				 * rnl_pool_read_stats(); rounded up to a power of two; 0: 64 */
 	const char *name;	/* workers are called NAME-0, ..., their host streams NAME:0, ...,
-				 * the timer thread NAME-timer, a trace's writer NAME-trace, cut to
+				 * the timer thread NAME-time, a trace's writer NAME-trace, cut to
 				 * the UTF-8 characters that fit 15 bytes; NULL: "rnl-worker" */
 	const uint16_t *cpus;	/* worker i, and the thread of its host stream, run only on CPU
 				 * cpus[i % nr_cpus]; NULL: on any CPU */

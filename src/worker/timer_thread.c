@@ -251,7 +251,7 @@ static void *timer_main(void *arg)
 
 	/* A callback that cancels its own thread would end the timer thread. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	rnl__thread_name(pool->name, "timer");
+	rnl__thread_name(pool->name, "time");
 	/* By default a short sleep may end 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	rnl__thread.worker = &pool->timer.self;
