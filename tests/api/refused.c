@@ -559,7 +559,7 @@ TEST(a_thread_of_another_device_is_logged)
 		must(rnl_thread_attach(other));
 		refused(rnl_thread_attach(pool), -EBUSY, "rnl_thread_attach(): this thread is attached to");
 		must(rnl_barrier_init(&barrier, pool));
-		refused(rnl_barrier_join(&barrier), -ENODEV, "call rnl_thread_attach(NULL) before");
+		refused(rnl_barrier_join(&barrier), -ENODEV, "call rnl_thread_attach(NULL) first");
 	}
 	rnl_thread_attach(NULL);
 	rnl_pool_destroy(other);
