@@ -15,7 +15,7 @@ SHARED_BEGIN
 
 /*
  * The class of a byte.  A word is a run of text between spaces that contains at least one byte of
- * class WORD; a neutral byte neither makes a word nor ends one.  There are two rules: unprintable
+ * class WORD; a neutral byte does not start or end a word.  There are two rules: unprintable
  * bytes are neutral in coreutils before 9.4, and belong to class WORD in later versions.
  */
 enum gwc_class {

@@ -3,7 +3,7 @@
  * A client's connection: reads one request after another, and sends the answers.
  *
  * DESIGN
- * libevent's evhttp limits neither a request's time nor the number of clients, nor the memory of
+ * libevent's evhttp has no limit on a request's time, on the number of clients, or on the memory of
  * all bodies together.  So this file implements HTTP/1.1 on libevent's bufferevents.
  *
  *	IDLE -> HEAD -> BODY -> WORK -> SEND -> IDLE ..., or, from SEND, -> DRAIN -> closed

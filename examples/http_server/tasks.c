@@ -39,7 +39,7 @@
 #include "gwc/count.h"
 #include "kernels.h"
 
-#define UNMAPPED 16	/* in the first page, which neither hosts nor devices map */
+#define UNMAPPED 16	/* in the first page, which is not mapped on hosts and devices */
 
 /* ---- /wc ----------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
  * and events belong to the driver and work with every runtime.
  *
  * Include it in .cu units, and in C and C++ units that call the CUDA runtime. It changes no
- * function of runnel.h, so neither the order of includes nor the unit that makes a job matters. If
+ * function of runnel.h, so the order of includes and the unit that makes a job do not matter. If
  * a CUDA call or a <<<...>>> in a function of a job, map or batcher fails, the job or request
  * fails, or the map ends, even if the function returns 0. The result is the errno for CUDA's code,
  * and device_error is the code. Modules may be loaded and unloaded while workers run.

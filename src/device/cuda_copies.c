@@ -87,7 +87,7 @@ bool rnl__cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr, cuda
 	return copy_batch(copies, nr, stream) && move_all(copies, nr, stream);
 }
 
-#else	/* the runtime has neither the mover nor batches */
+#else	/* the runtime has no mover and no batches */
 
 bool rnl__cuda_moves(const struct rnl__copy *c)
 {

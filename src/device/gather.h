@@ -7,7 +7,7 @@
  *	the effect of the order in which they were noted; those of several jobs, in any order.
  *	For this, an operation has a step: copies and fills have even steps, launches odd ones.  All
  *	of step 0 is issued, then all of step 1, and so on.  An operation joins the step of its
- *	job's previous operation if both are launches or neither is; else it takes the next step.
+ *	job's previous operation if both are launches, or both are not; else it takes the next step.
  *	Copies of one step have no order.  So if a copy or fill writes memory that another one of
  *	its job and step touches, or the reverse, the later one goes two steps further.  A job that
  *	copies in, launches and copies out has three steps, and so have a hundred such jobs.

@@ -128,7 +128,7 @@ static inline void rnl__job_drop(struct rnl_job *job)
 	(void)rnl__latch_drop(rnl__job_latch(job), 1);
 }
 
-/* Return the completion queue or the callback of a job; a job has one of them, or neither. */
+/* Return the completion queue or the callback of a job; a job has at most one of them. */
 static inline struct rnl_cq *rnl__job_cq_of(const struct rnl_job *job)
 {
 	return job->flags & RNL__JOB_REAPED ? job->cq : NULL;
