@@ -125,7 +125,7 @@ TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 	heard.nr = 0;
 	ck_assert_int_eq(rnl_submit_many(pool, both, 2), 1);
 	ck_assert_int_eq(result_of(&job), 0);
-	REFUSED(rnl_job_set_then(&job, &request.job), -EINVAL, "of a batcher's request");
+	REFUSED(rnl_job_set_then(&job, &request.job), -EINVAL, "belongs to a batcher's request");
 	/* The refused calls did not change the request. */
 	request_fill(&request, 1);
 	must(rnl_request_commit(&request));

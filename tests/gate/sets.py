@@ -10,7 +10,7 @@ usage:
 
 A set is a test file, on all its devices. tests/passed.tab has a row for each set: the SHA-256 of
 its inputs, and the builds in which it passed with them, with its seconds. Only `make check-all`
-writes it. The inputs are the files that tests/gate/inputs.tab names for the set, and each file that
+writes it. C's comments only count for the tests that read them. The inputs are the files that tests/gate/inputs.tab names for the set, and each file that
 no row names: headers, the Makefile, new files. tests/gate/reach.tab has the sources that a test
 reaches, measured by `make coverage`.
 """
@@ -29,6 +29,9 @@ MUTANTS = 'tests/tree/mutants.tab'
 # The tests that coverage runs, and reach.tab has.
 COUNTED = ('unit/*', 'api/*', 'stress/*')
 UNKNOWN_SECONDS = 20        # of a test that never passed
+READ_COMMENTS = ('tree/*', 'package/*')
+C_FILE = re.compile(r'.*[.](c|h|cu|cpp|hpp|pml)')
+C_TOKEN = re.compile(r'''("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|/[*].*?[*]/|//[^\n]*|[ \t]*\n\s*|[ \t]+''', re.S)
 
 
 class Build:
@@ -48,7 +51,7 @@ class Build:
             version = subprocess.run([self.compiler, '--version'], stdout=subprocess.PIPE, text=True,
                                      check=True).stdout.split('\n', maxsplit=1)[0]
         flags = [f'{name}={os.environ.get(name, "")}' for name in ('CFLAGS', 'CPPFLAGS', 'LDFLAGS')]
-        own = [sha for name, sha in sorted(files().items()) if fnmatch.fnmatchcase(name, self.inputs)]
+        own = [sha for name, sha in sorted(codes().items()) if fnmatch.fnmatchcase(name, self.inputs)]
         return digest('\n'.join([version, *self.configure, *flags, *own]).encode())
 
 
@@ -129,9 +132,27 @@ def files():
     return found
 
 
+def code_of(text):
+    """Returns a C file's text without comments and indentation."""
+    def part(found):
+        return found[1] or ('\n' if found[0].isspace() and '\n' in found[0] else ' ')
+
+    return C_TOKEN.sub(part, C_TOKEN.sub(part, text))
+
+
+@lru_cache(None)
+def codes():
+    """Returns {source file: SHA-256 of its contents without C's comments}."""
+    found = dict(files())
+    for name in filter(C_FILE.fullmatch, found):
+        with open(os.path.join(TOP, name), encoding='utf-8') as file:
+            found[name] = digest(code_of(file.read()).encode())
+    return found
+
+
 def state():
     """Returns the hash of all sources as they are now."""
-    for cached in (files, tests, reached, inputs, sha_of):
+    for cached in (files, codes, tests, reached, inputs, sha_of):
         cached.cache_clear()
     return digest(repr(sorted(files().items())).encode())
 
@@ -200,7 +221,8 @@ def inputs():
 @lru_cache(None)
 def sha_of(test):
     own, shared = inputs()
-    lines = [f'{name} {files()[name]}' for name in sorted((own[test] | shared) & set(files()))]
+    shas = files() if matches(test, READ_COMMENTS) else codes()
+    lines = [f'{name} {shas[name]}' for name in sorted((own[test] | shared) & set(shas))]
     return digest('\n'.join(lines + [str(row) for row in mutants_of(test)]).encode())
 
 
