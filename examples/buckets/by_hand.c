@@ -4,8 +4,8 @@
  *
  * DESIGN
  * Each device has a thread with an event for each bucket, and two streams, of which the second has
- * the highest priority.  The communicators are separate, because NCCL remembers the stream of their
- * last use.  The threads sleep between runs, and spin at a run's start to avoid late wake-ups.
+ * the highest priority.  NCCL remembers a communicator's last stream, so this run has communicators
+ * of its own.  The threads sleep between runs, and spin at a run's start to avoid late wake-ups.
  */
 #include "config.h"
 

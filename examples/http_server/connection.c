@@ -268,7 +268,7 @@ static void refuse(struct connection *c, int code, const char *wrong)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Returns true if reading may continue in the next state, like read_head() and read_body(). */
+/* Like read_head() and read_body(), returns true if reading may continue in the next state. */
 static bool read_idle(struct connection *c, struct evbuffer *in)
 {
 	ev_ssize_t there;

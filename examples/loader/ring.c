@@ -4,16 +4,16 @@
  *
  * DESIGN
  * Batch n has slot n % (ahead + 1): a pinned buffer, device memory, and three jobs.  The jobs are
- * submitted before the batch is read.  The job `read` takes a hold, and is completed from outside:
- * by the reader that puts the last record into the pinned buffer.  `copy` is the next job of its
- * chain, on the same worker.  `compute` waits for the copy by a barrier, on the other worker, in
- * batch order.
+ * submitted before the batch is read.  The job `read` takes a hold; the last arrival releases it,
+ * usually the reader of the last record.  `copy` is the next job of the chain, on the same worker.
+ * `compute` waits for the copy by a barrier, on the other worker, in batch order.
  *
  * When a copy ends, the pinned buffer goes to batch n + ahead + 1: end_copy() opens the slot to the
  * readers, and submits read and copy again.  When the computing ends, the device memory goes to
  * that batch: end_compute() submits the computing again, and releases its part of the next read's
  * hold.  So readers wait if all pinned buffers are full, copies wait if the device memory is full,
- * and the device waits if nothing is read.  Between two batches only workers have to wake up.
+ * and the device waits if nothing is read.  Between two batches on the device, no thread except a
+ * worker has to wake up.
  *
  * Readers take places with a ticket, and count a slot's missing records down: they need a lock only
  * if the slot is not open.  A read that fails makes its job fail, which cancels the copy and the
@@ -21,7 +21,6 @@
  * an error or Ctrl-C the program exits immediately, because a stalled reader may never return.
  * Every pass submits the three jobs of each batch.  In a pass that only reads, the copy and the
  * computing do nothing.  In one that only computes, batches have no records, and copies do nothing.
- * does nothing.
  */
 #include "config.h"
 
@@ -50,7 +49,7 @@
 struct slot {
 	struct rnl_job read, copy, compute;
 	struct rnl_job_more in_order;	/* of `compute` */
-	struct rnl_barrier copied;	/* a callback seals the next round during the current one */
+	struct rnl_barrier copied;	/* end_copy() opens the next round during the current one */
 	struct rnl_hold hold;		/* of `read` */
 	atomic_uint missing;		/* arrivals: records, the hold, the device memory */
 	atomic_int failed;		/* a negative errno of a read */
@@ -62,7 +61,7 @@ struct slot {
 
 struct reader {
 	pthread_t thread;
-	_Atomic uint64_t since, record;	/* the current read; since 0: none */
+	_Atomic uint64_t since, record;	/* the current read; `since` is 0 if there is none */
 };
 
 static struct {
@@ -150,7 +149,7 @@ static void take_pinned(struct slot *slot, uint64_t batch)
 	program_must(rnl_submit(ring.l->pool, &slot->read), "submitting a batch");
 }
 
-/* Arrives last: when the next copy starts, the computing must be submitted. */
+/* Submits the computing, then arrives: the next copy must not start before that submit. */
 static void take_device(struct slot *slot, uint64_t batch)
 {
 	slot->computed = batch;
@@ -355,7 +354,7 @@ static void prepare(const struct loader *l, struct pass *pass)
 	ring.next = ring.nr_done = 0;
 	ring.a = 1;
 	ring.c = 0;
-	for (uint32_t i = 0; i < l->rounds; i++) {	/* for the words; c is for a weight of 1 */
+	for (uint32_t i = 0; i < l->rounds; i++) {	/* a and c of one word of weight 1 */
 		ring.a *= COMPUTE_A;
 		ring.c = ring.c * COMPUTE_A + COMPUTE_C;
 	}

@@ -5,8 +5,8 @@
  *
  * DESIGN
  * Each way starts with the input in memory, and returns when the whole output is in memory.  The
- * first two ways issue the operations of rnl_map_start(), chunk by chunk, in their own threads.
- * Each thread uses a device buffer that was allocated in advance.
+ * first two ways issue the same operations as rnl_map_start(), chunk by chunk, without workers:
+ * each of their threads uses a device buffer that was allocated in advance.
  */
 #include "config.h"
 
@@ -117,7 +117,7 @@ int overlap_legacy(const struct overlap *o, unsigned unused, struct rnl_map_repo
 
 /* ---- rnl_map_start() ----------------------------------------------------------- */
 
-/* Called by a worker for each chunk, after it has issued the chunk's copy to the device. */
+/* A worker calls this for each chunk, after it has issued the copy of the chunk's input. */
 static int map_chunk(const struct rnl_chunk *chunk)
 {
 	const struct overlap *o = chunk->arg;
