@@ -39,7 +39,7 @@ _numbers = itertools.count(1)	# numbers of the pools, used as their log_arg
 
 
 def worker_key(i: int) -> int:
-    """Returns the key of worker i: jobs with worker_key(0), worker_key(1), ... share no worker."""
+    """Returns a key that selects worker i, modulo the number of workers that are not urgent."""
     i = operator.index(i)
     if not 0 <= i < lib.RNL_WORKERS_MAX:
         raise ValueError(f"worker_key(): i is {i!r}; it must be 0 to {lib.RNL_WORKERS_MAX - 1}")
@@ -98,8 +98,8 @@ class Pool:
     attributes: numbers of struct rnl_pool_attr: nr_urgent, max_queued, max_in_flight, ...
 
     The streams are private: README.md has the reason. The end of `with`, or `async with`, closes
-    the pool and waits for its jobs. Jobs that wait for their time or for space are cancelled; after
-    an exception all jobs that have not started are."""
+    the pool and waits for its jobs. The close cancels jobs that wait for their time or for space,
+    and after an exception all jobs that have not started."""
 
     def __init__(self, nr_workers: int = 0, device: str = "auto", *, name: str = "runnel",
                  cpus: Optional[Sequence[int]] = None, **attributes: int):
@@ -131,7 +131,7 @@ class Pool:
         attr.log, attr.log_arg = lib.py_log, ffi.cast("void *", next(_numbers))
         check_start(lambda: lib.rnl_pool_create(poolp, attr), attr.log_arg, "Pool()")
         self._log_arg = attr.log_arg
-        self._owned = [poolp[0]]	# the thread that pops it destroys it
+        self._owned = [poolp[0]]	# the thread that pops the pool destroys it
         self._c = poolp[0]
         self._born = forks.number()
         self._closed = False		# true once all jobs are done: further calls are refused
@@ -258,12 +258,12 @@ class Pool:
         urgent: the workers for urgent jobs (nr_urgent) run it, on a stream of high priority.
         device: number of the device in the pool. barrier: counts the job. after: a barrier, or
         several, whose jobs come first.
-        deadline: seconds; a job that has not started by then raises Late, and its holds end.
+        deadline: seconds; a job that has not started by then, or is still held then, raises Late.
         at: start time, of time.monotonic(), within a year.
         when: for a notice: SPACE or EMPTY.
         queue: the completion queue that the job goes to when it is done.
-        timeout: seconds to wait for space in a full pool, then Full. 0: does not wait; so do a
-        worker and a coroutine, where a wait would block all others."""
+        timeout: seconds to wait for space in a full pool before Full is raised; 0: no wait. Always
+        0 on a worker, and in a coroutine without `queue`: a wait there would block all others."""
         if not callable(fn):
             raise TypeError(f"Pool.submit(): fn is {fn!r}; it must be a function")
         loop = None
@@ -362,7 +362,7 @@ class Pool:
         which are on the device; on the host they are numpy arrays. out: an array with as many rows,
         or `array` itself; None for no output. chunk: rows of a chunk; None: the library
         chooses. halo: rows of the neighbours at the begin and at the end of a chunk's input.
-        The returned job is done when the map is; its value is `out`."""
+        The returned job is done when the map has ended; its value is `out`."""
         return maps.start(self, fn, array, out, chunk, halo, copies_first,
                           chosen(queue, "Pool.map()"))
 
@@ -384,7 +384,7 @@ class Pool:
         check(ret, "Pool.drain()")
 
     def resize(self, nr_workers: int) -> None:
-        """Changes the number of workers, without the urgent ones. Others may submit meanwhile."""
+        """Changes the number of workers that are not urgent. Other threads may submit meanwhile."""
         with self._use("Pool.resize()") as c:
             try:
                 check_start(lambda: lib.rnl_pool_resize(c, nr_workers), self._log_arg,
@@ -396,13 +396,13 @@ class Pool:
 
     def pinned(self, shape: Any, dtype: Any = "uint8", timeout: Optional[float] = None) -> Any:
         """Returns a numpy array in page-locked memory, not initialised, which the device accesses
-        directly. The memory returns to the pool with the last array that uses it. At pinned_max the
-        call waits for that, `timeout` seconds at most; on a worker it does not wait."""
+        directly. When the last array that uses the memory is freed, the pool gets it back. At
+        pinned_max, waits `timeout` seconds at most for returned memory, but not on a worker."""
         return memory.pinned(self, shape, dtype, timeout)
 
     def device_array(self, shape: Any, dtype: Any = "uint8", device: int = 0) -> Any:
         """Returns an array in memory of a device, not initialised: a DeviceArray for torch, CuPy
-        and Numba, on the host a numpy array. Drop it when no job uses it any more."""
+        and Numba, on the host a numpy array. Drop the array only when no job uses it."""
         return memory.device_array(self, shape, dtype, device)
 
     # ---- figures ----
@@ -443,8 +443,8 @@ class Pool:
                 size = need + 4096
 
     def unfinished(self) -> List[Dict[str, Any]]:
-        """Returns the jobs that have started and are not done: the worker, the seconds, and the
-        place: in the "function", on the "device" or kept by a "hold"."""
+        """Returns the jobs that have started and are not done: each job's worker, its place (in the
+        "function", on the "device" or kept by a "hold"), and the seconds spent there."""
         jobs = ffi.new("struct rnl_unfinished[]", 1024)
         health = self._health("Pool.unfinished()", jobs)
         return [{"worker": j.worker, "seconds": j.for_ns / 1e9, "where": WHERE[j.where]}
@@ -468,7 +468,7 @@ class Pool:
 
 
 def _at_exit() -> None:
-    """Closes all pools before the interpreter ends: later a worker's call of Python never returns.
+    """Closes all pools before the interpreter ends: after that, no worker's call of Python returns.
 
     A job of one pool may wait for a job of another pool, and a function may still take a hold. So
     all pools are closed in turns, until no pool is left."""
