@@ -26,7 +26,7 @@ static uint64_t load_of(struct rnl_pool *pool, unsigned worker)
 /* The usual worker of a thread that submits. */
 struct home {
 	uint64_t random;
-	unsigned index, left;		/* left: submits until it compares another one */
+	unsigned index, left;		/* left: submits until the next look at another worker */
 };
 
 static struct home *own_home(void)
@@ -41,7 +41,7 @@ static struct home *own_home(void)
 	return &own;
 }
 
-/* Returns the usual worker.  It avoids a division, which takes a tenth of a submit. */
+/* Returns the usual worker.  Avoids a division, which would take a tenth of a submit's time. */
 static unsigned home_in(const struct rnl__candidates *from, unsigned index)
 {
 	return rnl__candidates_worker(from, index < from->nr ? index : index % from->nr);
@@ -71,13 +71,13 @@ static unsigned usual_worker(struct rnl_pool *pool, const struct rnl__candidates
 	return rnl__candidates_worker(from, home->index);
 }
 
-/* Returns the mixed candidates on the device with most idle workers; on a tie, the usual device. */
+/* Returns the candidates on the device with most idle workers, or all if no worker is idle. */
 static struct rnl__candidates candidates_with_room(struct rnl_pool *pool,
 						   const struct rnl__candidates *from,
 						   const struct home *home)
 {
 	const unsigned nr = pool->devices.nr, usual = home_in(from, home->index) % nr;
-	unsigned best = usual, most;
+	unsigned best = usual, most;	/* on a tie, the usual device is the best */
 
 	if (!rnl__idle_set_nr_free(from->idle_set, RNL__ANY_WORKER))
 		return *from;
@@ -130,14 +130,14 @@ static unsigned choose_open(struct rnl_pool *pool, const struct rnl__candidates 
 /*
  * Wakes waiters after a reservation was taken back.  A drain may have counted it, and a submit that
  * waits for space may have been refused because of it.  The worker may have been claimed for the
- * job, or may wait for it before it leaves.
+ * job, or may be waiting for the job before leaving.
  */
 static void took_back(struct rnl_pool *pool, unsigned worker)
 {
 	struct rnl__worker *w = rnl__worker_at(pool, worker);
 
 	rnl__pool_wake_counts(pool);
-	/* The barrier of rnl__pool_wake_counts() orders these two as well. */
+	/* The barrier of rnl__pool_wake_counts() orders the next two calls as well. */
 	rnl__worker_made_space(w);
 	rnl__park_wake(&w->park);
 }
@@ -161,7 +161,7 @@ static bool reserve_accepted(struct rnl_pool *pool, unsigned worker)
 	return false;
 }
 
-/* Promises a job that has a reservation to its keyed lane.  Returns false if the staff changed. */
+/* Promises a keyed lane a job that has a reservation.  Returns false if the staff changed. */
 static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
 		    unsigned worker)
 {
@@ -195,7 +195,7 @@ static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl_
 	return promise(pool, job, staff, worker) ? 0 : -ESTALE;
 }
 
-/* Reserves space at the worker that the job should go to, or at another one. */
+/* Reserves space at the worker that the job should go to, or if that is full, at another worker. */
 static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
 	struct rnl__candidates from = rnl__candidates_of(pool, staff, job);
@@ -259,7 +259,7 @@ int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl__candidates from = rnl__candidates_of(pool, rnl__pool_staff(pool), job);
-	/* The worker that it would go to if it were put now. */
+	/* The worker that the job would go to if it were put now. */
 	unsigned worker = job->flags & RNL__JOB_KEYED ?
 				  rnl__candidates_keyed(pool, from, job->key) :
 				  usual_worker(pool, &from, own_home());
@@ -322,7 +322,7 @@ static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed
 		return;
 	/*
 	 * [choose.W1] The worker is awake.  The put's full barrier [queue.E1] precedes this look:
-	 * if the worker attends, it has yet to see our job, or to share it; pairs with [run.O1].
+	 * if not busy, the worker will take our job, or wake another for it; pairs with [run.O1].
 	 */
 	if (rnl__worker_attends(w))
 		return;

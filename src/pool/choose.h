@@ -10,8 +10,8 @@
  *	In a pool of several devices, an open job goes to the device with most idle workers.
  *	candidates.h has the workers that a job may go to.
  *	A resize may change the staff during the choice.  Then the reservation is refused because
- *	the worker has left, or the promise because the keyed lane was shut.  The choice is
- *	repeated, by the new staff.
+ *	the worker has left, or because the job's keyed lane was shut.  The choice is repeated with
+ *	the new staff.
  */
 #ifndef RNL_CHOOSE_H
 #define RNL_CHOOSE_H
@@ -30,8 +30,8 @@
 int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job);
 
 /*
- * Chooses one worker for up to @nr open jobs.  Returns for how many, from the first job on, it
- * reserved space, or the error.
+ * Chooses one worker for up to @nr open jobs.  Returns the number of jobs, from the first on, that
+ * have space there now, or the error.
  */
 int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker);
 
@@ -48,7 +48,7 @@ void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job 
 			  unsigned nr);
 
 /*
- * Choose for an accepted job, and put it, even if the queue is full or closed.
+ * Choose a worker for an accepted job, and put the job, even if the queue is full or closed.
  * _start: any job.  _deferred: a job that was deferred.  _at: the job goes to the @home-th of the
  * serving workers, modulo their number.
  */

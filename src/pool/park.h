@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Parking: how a worker sleeps until another thread has work for it.  A waker makes a system call
- * only if the worker does sleep.
+ * only if the worker sleeps or is about to sleep.
  *
  * DESIGN
  *	The sleeper writes ASLEEP, then looks for work once more, then sleeps.  The waker publishes
@@ -11,13 +11,13 @@
  *	The waker's barrier is free: a put is an exchange of the queue's tail, which is a full
  *	barrier already.  While the worker is awake, a wake is a load of a cache line that no thread
  *	writes.
- *	A pool has one idle set.  It has a bit for each worker that sleeps idle, with nothing on its
- *	stream either, so that jobs find the worker.  The bit is set after ASLEEP and cleared before
- *	a wake.  So a worker that sleeps idle has its bit set, or a waker is about to wake it.
+ *	A pool has an idle set, and another for urgent workers.  A worker that sleeps idle, that is,
+ *	with nothing on its stream, has a bit there, so that jobs find it.  The bit is set after
+ *	ASLEEP and cleared before a wake: an idle sleeper has its bit set, or is about to be woken.
  *	The bits are in words.  Only the words that the pool's workers need are read, so up to 64
  *	workers cost one load.  A worker's word is counted before its thread starts: a waker that
- *	does not count the word yet published its work before the worker's last look.  So each word
- *	keeps the rules of a single word.
+ *	does not see the count published its work before the worker's last look.  So the rules above
+ *	hold for each word.
  *	Models: tests/model/park.pml, and steal.pml.
  *
  *			prepare	sleep	leave	wake	wake_one claim
@@ -53,8 +53,8 @@ struct rnl__park {
 #define RNL__IDLE_SET_WORDS (RNL_WORKERS_MAX / 64)
 
 struct rnl__idle_set {
-	/* One line has all that a pool of up to 64 workers needs for a look. */
-	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t nr_words; /* those with a worker */
+	/* With up to 64 workers, a look reads only this cache line. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t nr_words; /* words with a worker */
 	struct rnl__park **park;	/* the pool's table; [i]: worker i */
 	_Atomic uint64_t idle[RNL__IDLE_SET_WORDS]; /* bits of workers that sleep idle */
 	/* Bits of idle workers that spin: a hint. */
@@ -70,7 +70,7 @@ void rnl__idle_set_init(struct rnl__idle_set *idle_set, struct rnl__park **park)
 void rnl__park_init(struct rnl__park *park, struct rnl__idle_set *idle_set, unsigned index);
 
 /*
- * The worker is about to sleep.  From here on wakes find it; if it is @idle, claims find it, too.
+ * The worker is about to sleep.  From now on wakes find it; if it is @idle, claims find it, too.
  * The worker must look for work once more, then sleep or leave.
  */
 void rnl__park_prepare(struct rnl__park *park, bool idle);
@@ -86,7 +86,7 @@ bool rnl__park_wake_asleep(struct rnl__park *park);
 bool rnl__idle_set_wake_idle(struct rnl__idle_set *idle_set, const uint64_t *among);
 bool rnl__idle_set_others_idle(struct rnl__idle_set *idle_set);
 
-/* A set of workers for these functions: RNL__IDLE_SET_WORDS words, a bit each; or all workers. */
+/* The argument @among: RNL__IDLE_SET_WORDS words with a bit for each worker; this: all workers. */
 #define RNL__ANY_WORKER NULL
 
 /* Returns the bits of one word. */
@@ -96,8 +96,8 @@ static inline uint64_t rnl__among(const uint64_t *among, unsigned word)
 }
 
 /*
- * Wakes the worker if it sleeps or is about to; _wake_one wakes an idle one of @among.  True: one
- * was woken.  A full barrier must be between the published work and this call.
+ * Wakes the worker if it sleeps or is about to sleep; _wake_one wakes an idle worker of @among.
+ * Returns true if one was woken.  The work's publication and a full barrier must precede the call.
  */
 static inline bool rnl__park_wake(struct rnl__park *park)
 {
@@ -143,12 +143,12 @@ static inline bool rnl__park_awake(struct rnl__park *park)
 }
 
 /*
- * Claims a worker of @among that sleeps idle, @first if it does.  Returns -1 if there is none.  The
+ * Claims a worker of @among that sleeps idle, preferably @first.  Returns -1 if there is none.  The
  * caller must wake the worker, with a job or without.
  */
 int rnl__idle_set_claim(struct rnl__idle_set *idle_set, unsigned first, const uint64_t *among);
 
-/* The worker begins, or stops, to spin with nothing to do.  While it spins, it can be claimed. */
+/* The worker starts or stops spinning with nothing to do.  While it spins, it can be claimed. */
 void rnl__park_spins(struct rnl__park *park, bool spins);
 
 /* A submit chose this worker without a claim; the worker may be spinning. */
