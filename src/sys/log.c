@@ -82,7 +82,7 @@ void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *
 
 /* ---- lines that a program can cause in a loop ---------------------------- */
 
-/* Counts a line.  Returns true if it may be logged.  @left_out: earlier lines that were not. */
+/* Counts a line.  Returns true if it may be logged.  @left_out: earlier lines, not logged. */
 static bool log_count(const char *format, uint32_t *left_out)
 {
 	/* Fibonacci hashing: the high bits of the product are the random ones. */
