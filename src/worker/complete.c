@@ -83,9 +83,9 @@ void rnl__owed_tell(struct rnl__worker *w)
 
 /*
  * Records a job's result in its barrier, before the job is handed over.  If the job has a
- * callback, which may take long, notifies the barrier of issued jobs: jobs after it need not wait
- * for that.
- * @issued: the barrier must still learn that the job is issued.  Returns true if it still must.
+ * callback, which may take long, first notifies the barrier that this job and earlier ones are
+ * issued: jobs after the barrier need not wait for the callback.
+ * @issued: the notification that this job is issued is due.  Returns true if it remains due.
  */
 static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
@@ -103,7 +103,7 @@ static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, 
 	return false;
 }
 
-/* Adds a job that was handed over to the notifications that its barrier is owed. */
+/* After a job was handed over, adds it to the notifications that its barrier is owed. */
 static void owed_after(struct rnl__worker *w, struct rnl_barrier *barrier, unsigned round,
 		       bool issued)
 {
@@ -117,8 +117,8 @@ static void owed_after(struct rnl__worker *w, struct rnl_barrier *barrier, unsig
 
 /*
  * Holds back a job that comes after jobs which are not done.  Its own barrier is notified
- * immediately that it is issued, so that the jobs after that barrier start.
- * @issued: that notification is still due; see rnl__complete().
+ * immediately that the job is issued, because jobs after that barrier may start then.
+ * @issued: this notification is still due.
  * Returns true if the job is held back.
  */
 static bool hold_back(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
@@ -170,7 +170,7 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 		rnl__chain_push(w, then, result < 0);
 }
 
-/* Returns true if a job with holds waits for them.  If not, sets @result to the combined result. */
+/* Returns true if the job waits for its holds.  If not, sets @result to the combined result. */
 static bool await_holds(struct rnl__worker *w, struct rnl_job *job, int *result)
 {
 	const unsigned keyed = job->flags & RNL__JOB_KEYED;
@@ -181,7 +181,7 @@ static bool await_holds(struct rnl__worker *w, struct rnl_job *job, int *result)
 	if (rnl__holds_await(w, job)) {
 		w->nr_held_back++;
 		rnl__figure_add(&w->held, 1);
-		/* The job was issued: its key's next jobs start, also elsewhere after a resize. */
+		/* Issued: its key's next jobs may start, after a resize also on another worker. */
 		if (keyed)
 			rnl__queue_keyed_done(&w->queue, staff);
 		return true;
@@ -202,7 +202,7 @@ static void complete_job(struct rnl__worker *w, struct rnl_job *job, int result,
 		finish(w, job, result, false);
 }
 
-/* A job's last hold was released.  The barrier must still be notified that the job is issued. */
+/* Completes a job whose last hold was released.  Its barrier counts the job as not issued yet. */
 static void complete_released(struct rnl__worker *w, struct rnl_job *job)
 {
 	uint64_t since = rnl__holds_over(w, job);
@@ -306,7 +306,7 @@ static void complete_failed(struct rnl__worker *w)
 	struct rnl__inflight *f = &w->inflight;
 	struct rnl_job *job;
 
-	/* A failed device's stream ends immediately; a healthy device's is waited for. */
+	/* Returns immediately if the device has failed, and otherwise waits for the stream. */
 	(void)w->device->ops->wait(RNL__NEVER);
 	log_failure(w);
 	for (job = f->first; job; job = job->link)

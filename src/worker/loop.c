@@ -13,9 +13,9 @@
 #include "worker/share.h"
 
 /*
- * While more jobs are queued, a job gets its mark after at most RNL__MARK_NS and a function, and
- * the worker checks that mark after LOOK_NS and a function.  A function that takes longer than
- * either is waited for once.  So a completion is reported within 1 ms, or one function.
+ * While more jobs are queued, a job gets its mark within RNL__MARK_NS plus a function's time, and
+ * the worker checks the mark within LOOK_NS plus a function's time.  A longer function delays only
+ * one of the two.  So a completion is reported within 1 ms, or within one function's time.
  */
 #define LOOK_NS 400000u
 
@@ -23,7 +23,7 @@
 
 /* ---- taking -------------------------------------------------------------- */
 
-/* Takes a job that is queued at an urgent worker.  It precedes all other jobs here, too. */
+/* Takes a job that is queued at an urgent worker; it precedes the jobs of this worker's queue. */
 static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **from)
 {
 	struct rnl_pool *pool = w->pool;
@@ -58,7 +58,7 @@ static struct rnl_job *loop_take(struct rnl__worker *w, struct rnl__worker **fro
 	job = rnl__chain_take(w);
 	if (job)
 		return job;
-	/* An urgent job does not go after the jobs on this stream. */
+	/* An urgent job must not wait for the jobs on this stream. */
 	if (pool->nr_urgent && !w->urgent && !w->device->priorities && !w->inflight.first)
 		job = take_urgent(w, from);
 	if (job)
@@ -97,9 +97,9 @@ static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
 /* ---- the loop ------------------------------------------------------------ */
 
 /*
- * Checks the stream if the worker has not for a while: first the latest mark, which covers all
- * jobs; if it is not reached, a binary search finds the latest one that is.  Each query delays all
- * threads that call the driver.
+ * Checks the stream if the last check was a while ago: first the latest mark, which covers all
+ * jobs; if it is not reached, a binary search finds the latest mark that is reached.  Each query
+ * delays all threads that call the driver.
  */
 static void look_on_time(struct rnl__worker *w)
 {
