@@ -9,8 +9,9 @@
  *	A call that is refused during a capture breaks the capture: later calls that concern it are
  *	refused until its end, which makes no graph. While a blocking stream is captured, every
  *	thread is refused the legacy stream. While any stream is captured, every thread is refused a
- *	wait for the device. The capturing thread is refused other waits and page-locking, unless
- *	its mode is relaxed (measured).
+ *	wait for the device or for that stream. The capturing thread is also refused event queries,
+ *	and to allocate, free or page-lock memory, unless the capture's mode or its own is relaxed.
+ *	So are other threads, if the capture's mode and their own are global (measured).
  *	Graphs have no nodes that allocate or free.
  */
 #include <stdlib.h>

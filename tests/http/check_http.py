@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """
-Checks examples/http_server from outside: `make check-http`, and, short, tests/cli/http.sh.
+Checks http_server from outside; run by `make check-http`, and with --short by tests/cli/http.sh.
 
 usage, where runnel was built: python3 check_http.py [--short] [NAME-PART ...]
 
 A line for each check: "ok - NAME", "ok - NAME # SKIP WHY", or "not ok - NAME" with the reason
 below; at the end "N passed, N failed, N skipped". env: HTTP_SERVER the program; HTTP_SECONDS the
-duration of wrk's load (20); HTTP_SEED of all random data; RNL_TEST_DEVICE where it counts (host);
-CHROMIUM the browser, if it has an unusual name; sanitizer is configure's: then memory and speed are
-not checked, but its reports are failures.
+duration of wrk's load (20); HTTP_SEED the seed of all random data; RNL_TEST_DEVICE the server's
+device (host); CHROMIUM the browser, if it has an unusual name; sanitizer the one of configure: if
+set, its reports are failures, and memory and speed are not checked.
 """
 import os
 import sys

@@ -20,8 +20,8 @@ static void *thread_main(void *detaches)
 	ret = attach(pool);
 	if (detaches)
 		attach(NULL);
-	pthread_barrier_wait(&meet);	/* it may be unloaded */
-	pthread_barrier_wait(&meet);	/* it was */
+	pthread_barrier_wait(&meet);	/* main() may unload the library */
+	pthread_barrier_wait(&meet);	/* main() has unloaded it */
 	return NULL;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Jobs: values, exceptions, cancels, keys, deadlines, times, holds; and what keeps what alive."""
+"""Jobs: values, exceptions, cancels, keys, deadlines, times, holds; and how long objects live."""
 import concurrent.futures
 import gc
 import sys
@@ -198,7 +198,7 @@ class Jobs(unittest.TestCase):
         self.assertTrue(comes_true(lambda: gc.collect() is not None and seen() is None))
 
     def test_a_value_goes_with_its_job(self):
-        """Not with the collector's next run: it may be a large array."""
+        """A value is freed with its Job, not by the collector: a value may be a large array."""
         class Thing:
             pass
 
@@ -292,7 +292,7 @@ class Holds(unittest.TestCase):
         self.assertIsNone(job.exception(LONG))
 
     def test_a_deadline_ends_a_hold(self):
-        for deadline in (0.2, 2, 20):		# until one is long enough for a start
+        for deadline in (0.2, 2, 20):		# until a deadline is long enough for a start
             box = []
             job = self.pool.submit(lambda: box.append(runnel.hold()), deadline=deadline)
             self.assertTrue(comes_true(lambda: box or job.done()))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row promises: events that must be on time, however busy the workers are.
+ * The row `promises`: events that must be on time, however busy the workers are.
  *
  * DESIGN
- *	Told: a job copies 4 KB, and functions of 5 ms are queued after it. The delay from the end
- *	of its function to its callback.
- *	Ended: all workers run functions that last until a queued job's callback, or 2 s. The delay
+ *	Notified: a job copies 4 KB, and functions of 5 ms are queued after it. The delay from the
+ *	end of the job's function to its callback.
+ *	Ended: all workers run functions that last until a queued job's callback, or 60 s. The delay
  *	from the queued job's cancel, or from its deadline, to its callback.
  *	Started: the workers are idle. The delay of a delayed job's function. By hand: a thread
  *	sleeps until each start time.
@@ -105,7 +105,7 @@ static double notified_late(struct bench *b)
 	struct copying copying = { .bench = b };
 	struct rnl_job first, slow[NR_SLOW];
 
-	submit_sleeps(b->one, &first, 1, 1);	/* the others are queued after it */
+	submit_sleeps(b->one, &first, 1, 1);	/* the other jobs are queued after this one */
 	event_of(&copying.event, copy_fn);
 	bench_rnl(rnl_submit(b->one, &copying.event.job), "rnl_submit");
 	submit_sleeps(b->one, slow, NR_SLOW, SLOW_MS);

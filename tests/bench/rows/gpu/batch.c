@@ -5,9 +5,9 @@
  *
  * DESIGN
  *	A producer has 128 requests in flight and reaps them from its own completion queue. It
- *	writes two words of each and checks two, like with J: only the transport is measured.
- *	Compared with hand-written threads that do J one by one, and, as the ceiling, with threads
- *	that copy, run and copy back 64 adjacent requests.
+ *	writes two words of each request and checks two, like with J: only the transport is
+ *	measured. For comparison, hand-written threads do J one by one. As the ceiling, such threads
+ *	copy, run and copy back 64 adjacent requests.
  *	With several GPUs: a batcher of a pool with one GPU and 8 producers, and a batcher of a pool
  *	with all GPUs and as many producers and workers per GPU. The ceiling is a copy of as many
  *	bytes by hand.
@@ -64,7 +64,7 @@ static int run_batch(const struct rnl_batch *batch)
 				(cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -1;
 }
 
-/* Issues many J at once: a slot's memory includes its neighbours' memory. */
+/* Issues SLAB times J together, for the slot and the slots after it: their memory is adjacent. */
 static cudaError_t issue_slab(const struct gpu_slot *slot, cudaStream_t stream)
 {
 	const size_t bytes = SLAB * BYTES;
@@ -296,7 +296,7 @@ struct benches {
 	unsigned nr_gpus;
 };
 
-/* Ways: by one GPU, by all; only copies by one, by all. */
+/* Ways: a batcher on one GPU, on all GPUs; only copies on one GPU, on all GPUs. */
 static void measure_gpus(void *arg, unsigned way, double *values)
 {
 	struct benches *b = arg;
