@@ -99,7 +99,7 @@ struct rnl_cq;
 RNL_API uint32_t rnl_version(void);
 
 /*
- * Describes an error code for people. A code that is not the library's has the C library's text.
+ * Describes an error code for people. A code that runnel does not define has the C library's text.
  * @err: a return value, a negative result of a job, or an errno; the sign does not matter.
  * Return: a constant string.
  * Since: 0.1
@@ -120,18 +120,18 @@ enum rnl_log_level {
 
 /*
  * Receives the library's messages. Without a log function, errors and warnings are written to the
- * standard error output, as "runnel: error: ...", each by one write(2), and lost if that fails. A
- * function that does nothing silences the library.
+ * standard error output, as "runnel: error: ...", each by one write(2), and lost if the write
+ * fails. A function that does nothing silences the library.
  * A call that is refused because of a mistake is logged, with the wrong value and the remedy: every
  * -EINVAL, -ENODEV and -ENOTSUP; the -EBUSY for a job or a request that is under way, and for a
  * wait that would never end; the -EBUSY of rnl_setup() and rnl_thread_attach(). Other errors are
- * ordinary answers and are not logged, nor are calls on objects of a forked child's parent. Calls
- * that belong to no pool, and calls that change or query a job, use the log of rnl_set_log(). At
+ * ordinary answers and are not logged, nor are a forked child's calls on its parent's objects.
+ * Calls without a pool, and calls that change or query a job, use the log of rnl_set_log(). At
  * most 100 lines of one kind are logged in a second; then the log reports how many were left out.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
- * Context: any thread that uses the pool, workers included; several threads concurrently. It must
- *	not block for long, and must not call the pool.
+ * Context: any thread that uses the pool, workers included; several threads concurrently. The
+ *	function must not block for long, and must not call the pool.
  */
 typedef void rnl_log_fn(void *arg, enum rnl_log_level level, const char *msg);
 
@@ -160,10 +160,10 @@ enum rnl_stream_kind {
 	 * siblings, or pass rnl_stream() to CUDA, because the library does not wait for work on
 	 * stream 0. The pool refuses functions of units that include runnel/cuda.h without
 	 * RNL_NAMES_STREAM 1. It checks the first runs of every other function, and later about one
-	 * run in sixty, for work on stream 0. If it finds such work, it logs the function and runs
-	 * it on the per-thread stream from then on, in order with the worker's own stream. That is
-	 * slower, but correct. struct rnl_pool_stats counts these functions. Beyond 256 functions,
-	 * every call is checked, and nothing is logged.
+	 * run in sixty, for work on stream 0. If the pool finds such work, it logs the function,
+	 * and from then on runs the function on the per-thread stream, in order with the worker's
+	 * own stream, which is slower, but correct. struct rnl_pool_stats counts these functions.
+	 * Beyond 256 functions, every call is checked, and nothing is logged.
 	 */
 	RNL_STREAM_PRIVATE = 1
 };
@@ -248,7 +248,7 @@ struct rnl_pool_attr {
  * @attr: copied; NULL means all defaults.
  * Context: blocks until every worker is attached to its device. The library's threads block all
  *	signals except SIGPROF and the synchronous ones (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
- *	SIGSYS), whatever the caller's mask is. A fault in a job runs its handler on the worker.
+ *	SIGSYS), whatever the caller's mask is. A fault in a job calls the handler on the worker.
  * Return: 0, and rnl_pool_destroy() must be called for the pool later; the error of on_start, or of
  *	socket(2), bind(2) (-EADDRINUSE) or listen(2) for `top`, which is logged; -EINVAL on_start
  *	returned more than 0, poolp is NULL, an attribute is out of its range, attr is too short or
@@ -266,8 +266,8 @@ RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr 
  * jobs meanwhile. A worker that leaves completes the jobs that it has started, and other workers
  * steal the jobs in its queue. Its thread and its stream are kept for when the pool grows again,
  * because CUDA does not free the memory of a per-thread stream. max_queued is divided among the new
- * number of workers. Jobs with a key keep their order: those accepted after the change start when
- * all those accepted before it are done.
+ * number of workers. Jobs with a key keep their order: jobs accepted after the change start when
+ * all jobs with a key that were accepted before the change are done.
  * @nr_workers: at least one for each device; with the urgent workers at most RNL_WORKERS_MAX.
  * Context: blocks until the new workers serve, all jobs on the leaving workers are done, and all
  *	jobs with a key that were accepted before the change are done. Not on a worker of the pool.
@@ -297,7 +297,7 @@ RNL_API int rnl_pool_close(struct rnl_pool *pool);
  * maps, the requests of batchers, and jobs that are submitted after this call go on.
  * Context: its time does not depend on the number of jobs.
  * Ordering: a job whose submit or start runs concurrently with this call may be cancelled or not.
- * Return: the number of jobs that have not started, at most INT_MAX, with the jobs of maps and
+ * Return: the number of jobs that have not started, at most INT_MAX, including jobs of maps and
  *	batchers, notices for RNL_SPACE, and cancelled jobs that have not completed yet; an estimate
  *	if other threads submit or start jobs meanwhile; -EINVAL pool is NULL; -EOWNERDEAD.
  * Since: 0.1
@@ -320,8 +320,8 @@ RNL_API int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns);
  * Ends a pool's work within a time: closes the pool, cancels all jobs that have not started, and
  * waits for the started ones. From now on rnl_job_is_cancelled() returns 1 in their functions, and
  * a map issues no more chunks: it ends with -ECANCELED. The requests of batchers go on.
- * @timeout_ns: longest time to wait; 0: no wait. After it the pool still exists, and the call may
- *	be repeated. rnl_pool_destroy() must be called in any case; it waits for the remaining jobs.
+ * @timeout_ns: longest time to wait; 0: no wait. The pool exists afterwards, and the call may be
+ *	repeated. rnl_pool_destroy() must be called in any case; it waits for the remaining jobs.
  * Context: blocks. On a worker of the pool it does not wait.
  * Ordering: as for rnl_pool_close(), rnl_pool_cancel() and rnl_pool_drain().
  * Return: 0 all jobs are done; -ETIMEDOUT jobs remain; -EBUSY called on a worker of the pool: the
@@ -336,9 +336,9 @@ RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
  * @pool: may be NULL. No other call on the pool, and no wait for its jobs or cancel of its jobs,
  *	may run at the same time. Afterwards a done job may still be waited for, cancelled, queried
  *	by rnl_job_is_cancelled(), and submitted to another pool; a job in a completion queue may be
- *	reaped. Pinned buffers are freed. Put memory of a device back first.
+ *	reaped. Pinned buffers are freed. Memory of a device must be put back before the call.
  * Context: blocks until all jobs are done: a hold that is never released blocks it forever. It logs
- *	a warning after stuck_ms with holds. A job's deadline ends its holds. To limit the wait,
+ *	a warning if holds remain after stuck_ms. A deadline ends a job's holds. To limit the wait,
  *	call rnl_pool_stop() first; rnl_pool_health() then lists the remaining jobs. On a worker of
  *	the pool, it only closes the pool and logs an error: a thread cannot wait for its own end.
  * Since: 0.1
@@ -352,7 +352,7 @@ RNL_API void rnl_pool_destroy(struct rnl_pool *pool);
  * own and needs no allocation. Its memory must stay valid until the job is done. `user` belongs to
  * the program from rnl_job_init() on. `result` and `device_error` may be read while the job is
  * done. All other fields belong to the library. The result is the function's return value, or
- * -ECANCELED  the job was cancelled, or a job of a barrier that it comes after failed;
+ * -ECANCELED  the job was cancelled, or comes after a barrier with a failed job;
  * -ETIMEDOUT  the job was not started by its deadline;
  * -EIO        the device failed, or a CUDA call in the job failed;
  * -ENOMEM, -EINVAL, -ENODEV, -ENOTSUP  a CUDA call in the job failed, and its code has this errno;
@@ -391,20 +391,20 @@ struct rnl_job {
 		uint64_t seq;	/* from then on: sequence number on the worker's stream */
 		void *waiting;	/* while the job waits for its holds: its place among such jobs */
 	};
-	void *user;		/* the program's */
+	void *user;		/* belongs to the program */
 	union {
 		uint32_t producer; /* until the function is called */
-		uint32_t holds;	/* from then on: holds not released, and one of the worker's */
+		uint32_t holds;	/* from then on: unreleased holds, and one that the worker has */
 	};
-	uint16_t staff;		/* generation of the workers that serve, of a keyed job */
-	uint8_t device;		/* device of the pool, if the job is placed; and a bit */
+	uint16_t staff;		/* of a keyed job: generation of the workers that serve */
+	uint8_t device;		/* device of the pool, if the job is placed; and a flag */
 	uint8_t request;	/* state of a batcher's request */
 	uint64_t reserved;
 };
 
 /*
  * Makes a job. `user` is NULL afterwards.
- * @job: memory of the program; not a job that was submitted and is not done.
+ * @job: memory of the program. A job that was submitted from this memory must be done.
  * @fn: called by a worker once for each accepted submit. NULL makes a job without a function, for
  *	rnl_barrier_notify(), for a notice (enum rnl_when), or for a batcher's request. The function
  *	issues work to the worker's implicit stream and returns without waiting for that work. It
@@ -431,10 +431,10 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
  * device for their streams; no host thread blocks. Submit the barrier's jobs before this one: a
  * barrier that counts no job holds nothing back, and the library logs nothing, as jobs may follow.
  * If a job of the barrier has failed by then, this job completes with -ECANCELED, and its function
- * is not called. So do the jobs after this one; the `result` of the first barrier is the cause. A
- * job that copies to pageable memory counts as issued when it is done: a CPU does its last step.
- * This job is never done before the jobs that it comes after, even if it was cancelled or missed
- * its deadline. When it is done, their memory may be reused.
+ * is not called. The jobs after this job end in the same way; the `result` of the first barrier is
+ * the cause. A job that copies to pageable memory counts as issued when it is done, because a CPU
+ * does its last step. This job is never done before the jobs that it comes after, even if it was
+ * cancelled or missed its deadline. When this job is done, the memory of those jobs may be reused.
  * @barrier: a barrier of the pool that the job will be submitted to; valid until the job is done.
  *	It replaces an earlier one. NULL removes it. For several barriers: struct rnl_job_more.
  * Ordering: the barrier counts every job that was accepted before this job's submit. Everything
@@ -451,7 +451,7 @@ RNL_API int rnl_job_set_after(struct rnl_job *job, struct rnl_barrier *barrier);
  * its worker immediately calls the function of the next job, on the same stream. The next job finds
  * the data that this one leaves on the device, and nothing waits in between, on host or device.
  * Each job has its own result, barrier, callback or queue, and is done after the job before it. If
- * a job has holds, copies to pageable memory, or comes after a barrier, the next job starts when
+ * a job copies to pageable memory, has holds, or comes after a barrier, the next job starts when
  * that job is done.
  * If a job's function or one of its holds fails, or the job is cancelled or expires, the later jobs
  * complete with -ECANCELED. Jobs that wait for their turn in the chain count as queued. A cancel or
@@ -461,8 +461,8 @@ RNL_API int rnl_job_set_after(struct rnl_job *job, struct rnl_barrier *barrier);
  * @job: has at most one next job; another call replaces it.
  * @next: not the next job of another job, and not after a barrier. NULL ends the chain with `job`.
  *	The setting stays: a later submit of `job` submits both again.
- * Return: 0; -EINVAL a job is NULL or was not initialised, or both are one job, or `next` is of a
- *	batcher's request, which is logged; -EBUSY one of them was submitted and is not done;
+ * Return: 0; -EINVAL a job is NULL or was not initialised, or both are one job, or `next` belongs
+ *	to a batcher's request, which is logged; -EBUSY one of them was submitted and is not done;
  *	-EOWNERDEAD.
  * Since: 0.1
  */
@@ -533,7 +533,7 @@ RNL_API int rnl_job_set_flags(struct rnl_job *job, unsigned flags);
  * Places the job on a device of its pool: one of that device's workers runs it, even if it has a
  * key or is urgent. Any device may run an unplaced job, so it must work on all:
  * rnl_worker().device.
- * @device: its number in the pool, 0 in a pool of one device; -1: no placement, the initial value.
+ * @device: a number in the pool, 0 in a pool of one device; -1: no placement, the initial value.
  * Return: 0; -EINVAL job is NULL or was not initialised, or device is out of range, which is
  *	logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.1
@@ -541,8 +541,8 @@ RNL_API int rnl_job_set_flags(struct rnl_job *job, unsigned flags);
 RNL_API int rnl_job_set_device(struct rnl_job *job, int device);
 
 /*
- * Gives a job a key, for this submit and later ones. One worker runs all jobs with one key, in the
- * order of their submits. They are never stolen.
+ * Gives a job a key, for its next submit and all later ones. One worker runs all jobs with one key,
+ * in the order of their submits. Jobs with a key are never stolen.
  * In a pool of several devices, rendezvous hashing maps each key to a device. A resize does not
  * change that device; with more devices, a key keeps its device or goes to an added one. A placed
  * job goes to a worker of its own device, so jobs with one key that are placed on different devices
@@ -559,8 +559,8 @@ RNL_API int rnl_job_set_device(struct rnl_job *job, int device);
 RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
 
 /*
- * Keys that select a worker: i from 0 to RNL_WORKERS_MAX - 1, modulo the number of workers without
- * the urgent ones. So computing and communication, or stages of a pipeline, never share a stream by
+ * Keys that select a worker: i from 0 to RNL_WORKERS_MAX - 1, modulo the number of workers that are
+ * not urgent. So computing and communication, or stages of a pipeline, never share a stream by
  * chance. Other keys may select the same worker. For a placed job, i counts its device's workers.
  */
 #define RNL_KEY_WORKER(i) (UINT64_MAX - UINT64_C(1) * (i))
@@ -591,10 +591,10 @@ RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
  *	device has failed; -ENODEV the pool is on the host device, and the function's unit says
  *	RNL_NEEDS_CUDA, which is logged; -EOWNERDEAD;
  *	-EINVAL, which is logged: pool or job is NULL; the job was not initialised, has no function,
- *	is of a batcher's request, or is placed on a device that the pool does not have; its barrier
- *	or order is of another pool; it has a key and is urgent; its struct rnl_job_more is refused,
- *	see rnl_job_set_more(); a later job of its chain comes after a barrier, or has a key, an
- *	order or a time; the chain is a circle, or longer than max_queued.
+ *	belongs to a batcher's request, or is placed on a device that the pool does not have; its
+ *	barrier or order is of another pool; it has a key and is urgent; its struct rnl_job_more is
+ *	refused, see rnl_job_set_more(); a later job of its chain comes after a barrier, or has a
+ *	key, an order or a time; the chain is a circle, or longer than max_queued.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
@@ -605,7 +605,7 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  * a queue empties. For deferred jobs and for the later jobs of chains, waiting threads get free
  * places first, and in first-in, first-out order for each kind, so a stream of short chains cannot
  * starve a long one. A thread that times out loses its turn.
- * Context: blocks, except on a worker of the pool and with a timeout of 0.
+ * Context: blocks, except on a worker of the pool or with a timeout of 0.
  * Return: as for rnl_submit(); -ETIMEDOUT there was no space in time, and the job remains the
  *	caller's; -EAGAIN called on a worker of the pool, and the pool is full; -ESHUTDOWN also if
  *	the pool is closed meanwhile.
@@ -640,7 +640,7 @@ RNL_API int rnl_job_cancel(struct rnl_job *job);
 /*
  * Returns whether a job's function should return early. A long function asks from time to time, and
  * then returns a result of its own choice. The device work that it has issued goes on.
- * @job: the caller's own, or one that the caller knows to be not done.
+ * @job: a job that belongs to the caller, or that the caller knows to be not done.
  * Return: 1 rnl_job_cancel() was called for the job, or rnl_pool_stop() for its pool; 0 otherwise,
  *	or if the job is done. An rnl_pool_cancel() shows only in the job's result; -EINVAL job is
  *	NULL or was never submitted; -EOWNERDEAD.
@@ -665,8 +665,8 @@ RNL_API int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns);
 
 /*
  * Creates a completion queue, which returns jobs to a thread that also waits for other events: an
- * event loop. Jobs of several pools may use one queue, and jobs of one pool several. It has no
- * limit, as it holds only submitted jobs. One thread reaps at a time, while jobs may arrive.
+ * event loop. Jobs of several pools may use one queue, and jobs of one pool several queues. A queue
+ * has no limit, as it holds only submitted jobs. One thread reaps at a time, while jobs may arrive.
  *
  * The queue's file descriptor is a hint to reap now. It is armed when the queue is created, and
  * when a reap finds the queue empty. An armed descriptor becomes readable, by one write, when the
@@ -745,12 +745,12 @@ RNL_API int rnl_barrier_init(struct rnl_barrier *barrier, struct rnl_pool *pool)
 
 /*
  * Adds a job to the barrier: the barrier counts the job at its next accepted submit, and at each
- * later one. A job is in at most one barrier; another call replaces it.
+ * later one. A job is in at most one barrier; another call replaces the barrier.
  * A barrier is used in rounds: the submit of a job that comes after the barrier ends a round, and
  * the next job that the barrier counts begins another round. The job after the barrier waits for
- * all rounds that began before. So the stages of a pipeline can alternate between two barriers,
- * each stage after the other barrier, and no host thread waits. With seven ended rounds under way,
- * a further job after the barrier is refused with -EAGAIN, and rnl_submit_wait() waits.
+ * all rounds that began before. So the stages of a pipeline can alternate between two barriers:
+ * each comes after the last stage's barrier, and no host thread waits. With seven ended rounds
+ * under way, a further job after the barrier is refused with -EAGAIN, and rnl_submit_wait() waits.
  * Return: 0; -EINVAL barrier or job is NULL, the job was not initialised, or it comes after this
  *	very barrier, by rnl_job_set_after(); -EBUSY the job was submitted and is not done;
  *	-EOWNERDEAD.
@@ -764,8 +764,8 @@ RNL_API int rnl_barrier_add(struct rnl_barrier *barrier, struct rnl_job *job);
  * failed, initialise it first: otherwise jobs that come after it are cancelled.
  * Context: blocks. Not on a worker of the barrier's pool.
  * Ordering: everything that the jobs did, on host and device, happens before the return. The
- *	library no longer touches the jobs: their memory may be reused, that of a job with a
- *	completion queue when it is reaped.
+ *	library no longer touches the jobs: their memory may be reused, but the memory of a job with
+ *	a completion queue only when the job is reaped.
  * Return: 0 all are done, and the field `result` is set; -ETIMEDOUT; -EBUSY called on a worker of
  *	the pool, and jobs are not done; -EINVAL barrier is NULL or was not initialised;
  *	-EOWNERDEAD.
@@ -778,10 +778,10 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
  * the thread issues next runs after those jobs, on whichever device they run. A thread that is
  * attached to no device is attached to the pool's device: rnl_thread_attach().
  * Context: blocks until the jobs are issued; maps, and jobs that copy to pageable memory, count as
- *	issued when they are done. It waits for the device only while jobs are queued because their
- *	worker has as much on the device as in_flight_ns allows. It waits because a stream that
- *	waited for work that is not yet issued could occupy the hardware queue that this work needs.
- *	On a worker of the barrier's pool it does not block.
+ *	issued when they are done. The call waits for the device only while jobs are queued because
+ *	their worker has as much on the device as in_flight_ns allows. Without this wait, the
+ *	thread's stream, which waits for those jobs, could occupy the hardware queue that they
+ *	need. On a worker of the barrier's pool the call does not block.
  * Return: 0; -EBUSY called on a worker of the pool, and jobs are not issued; -EINVAL barrier is
  *	NULL or was not initialised; -EIO the device has failed; -ENODEV the calling thread is
  *	attached to a device that is not one of the pool's; -EAGAIN the system started no more
@@ -794,13 +794,13 @@ RNL_API int rnl_barrier_join(struct rnl_barrier *barrier);
  * Makes a job complete when all jobs that the barrier counts now are done. So an event loop learns
  * of a fan-in, and no thread waits. The call ends the barrier's round, like the submit of a job
  * after the barrier. When the round has ended, the job goes to its completion queue or its callback
- * is called, once for each call. rnl_job_wait() works, too. Its function is not called, and may be
- * NULL. Its result is 0, or that of the first failed job of the barrier. Nothing runs for it.
- * @job: initialised; in no barrier, after none, with no next job; the pool's until it is done.
+ * is called, once for each call. rnl_job_wait() works, too. The job's function is not called, and
+ * may be NULL. The job's result is 0, or that of the first failed job of the barrier.
+ * @job: initialised; in no barrier, after no barrier, no next job; the pool's until it is done.
  * Context: any thread. A callback runs on the worker that ended the round, or on the timer thread.
  *	The job counts as queued. A cancel of the job returns -EBUSY and changes nothing.
  * Ordering: everything that the counted jobs did, on host and device, happens before the job is
- *	done. The library no longer touches them, nor the barrier if it counts no others.
+ *	done. The library no longer touches those jobs, nor the barrier if it counts no other jobs.
  * Return: 0; -EAGAIN the barrier has seven ended rounds under way, rnl_barrier_add(), or counts too
  *	many jobs, or max_queued jobs wait like this one; -ESHUTDOWN the pool is closed; -EBUSY the
  *	job was submitted and is not done; -EINVAL barrier or job is NULL or was not initialised, or

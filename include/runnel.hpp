@@ -81,7 +81,7 @@ public:
 	operator rnl_pool *() const noexcept { return ours.get(); }
 };
 
-/* A barrier. Its destructor waits, so not on a worker of its pool; jobs after it must be done. */
+/* A barrier. Its destructor waits: no worker of its pool may run it. Jobs after it must be done. */
 class barrier {
 	rnl_barrier ours;
 
@@ -134,7 +134,7 @@ public:
 	operator rnl_job *() noexcept { return &ours.job; }
 
 protected:
-	/* The functions of all rnl::jobs; never freed, as of() may run after a module's unload. */
+	/* The functions of all rnl::jobs; never freed: of() may run after a module's unload. */
 	struct function {
 		explicit function(int (*of)(rnl_job *)) : fn(of), next(functions)
 		{
@@ -193,7 +193,7 @@ int rnl_job_set_on_done(any_job &, void (*)(rnl_job *)) = delete;
  * is reaped: before that, get() throws EBUSY and the destructor ends the process. So declare the
  * queue before the job, and reap the job first. An exception fails the job with the errno of a
  * std::system_error, with -ENOMEM for a std::bad_alloc, else with -ENOTRECOVERABLE. A return value
- * never fails the job. Each submit calls the function once, a pool with a guard twice.
+ * never fails the job. Each submit calls the function once, or twice in a pool with a guard.
  */
 template <class F> class job final : public any_job {
 	static decltype(auto) called(F &fn, [[maybe_unused]] rnl_job *job)

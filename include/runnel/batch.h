@@ -16,9 +16,9 @@ extern "C" {
  * A small batch is not copied: the device accesses it in host memory. A single request is not
  * delayed. Under load, batches grow while all workers are busy or max_in_flight batches are under
  * way. A request waits only for earlier batches, never for other producers: a slot that is reserved
- * but not committed goes with a later batch. In a pool of several devices, batches and slabs are
- * divided among the devices, and a batch takes the requests that went to its device. A done request
- * keeps the memory of its output until its release, and delays nothing else.
+ * but not committed is left to a later batch. In a pool of several devices, batches and slabs are
+ * divided among the devices, and a batch takes the requests of its device. A done request keeps the
+ * memory of its output until its release, and delays nothing else.
  *
  *	rnl_job_init(&r->request.job, NULL);
  *	rnl_job_set_cq(&r->request.job, cq);		or a callback, a barrier, a wait
@@ -41,7 +41,7 @@ struct rnl_span {
 /*
  * One batch: the argument of the batcher's function. The batch is in device memory. If its inputs
  * and its outputs have at most 64 KiB each, the batch is in page-locked memory instead, and kernels
- * access it there: so few bytes take longer to copy. Kernels must not write to `in`.
+ * access it there, because a copy of so few bytes takes longer. Kernels must not write to `in`.
  */
 struct rnl_batch {
 	void *arg;		/* of struct rnl_batcher_attr */
@@ -152,13 +152,13 @@ RNL_API void rnl_batcher_destroy(struct rnl_batcher *batcher);
 
 /*
  * Reserves a slot for a request, and points the request's `in` to the slot. The slot belongs to the
- * caller until a commit or a release, for any time. Other producers do not wait for it, but the
- * input memory of its slab is not reused meanwhile. If a producer never commits, that memory is
+ * caller until a commit or a release, without a time limit. Other producers do not wait for it, but
+ * the input memory of its slab is not reused meanwhile. If a producer never commits, that memory is
  * lost; the batcher replaces the slab, up to max_slabs. A slab is in use until all its requests are
  * done; an output, until its own request is released. So threads may wait for space while they hold
- * done requests, provided that they hold fewer than there are outputs. A waiting thread should hold
- * no uncommitted slot, because such a slot keeps a whole slab in use.
- * @request: its job is initialised, and it is not in use.
+ * done requests, provided that there are more outputs than such requests. A waiting thread should
+ * hold no uncommitted slot, because such a slot keeps a whole slab in use.
+ * @request: its job is initialised, and the request is not in use.
  * @bytes: the attribute in_bytes; with RNL_BATCHER_VARIABLE any number from 1 to in_bytes.
  * @timeout_ns: longest time to wait while there is no space on any device; 0: no wait.
  * Context: lock-free, and allocates nothing; blocks with a timeout, except on a worker of the pool.
@@ -196,7 +196,7 @@ RNL_API int rnl_request_commit(struct rnl_request *request);
 /*
  * Releases the memory of a request that is done, whatever its result, or that was reserved and not
  * committed. `in` and `out` are invalid afterwards, and the request may be reserved again.
- * `job.result` stays until then.
+ * `job.result` stays until the next reserve.
  * @request: used by one thread at a time.
  * Context: as for rnl_request_commit().
  * Return: 0; -EBUSY the request was committed and is not done; -EINVAL request is NULL, or has no
@@ -213,7 +213,7 @@ struct rnl_batcher_stats {
 	uint64_t batches;	/* batches of the done requests */
 	uint64_t copies;	/* copies of input; a small batch needs none; an uncommitted slot
 				 * divides a batch's input into two copies */
-	uint64_t late;		/* requests committed after a batch had gone without them */
+	uint64_t late;		/* requests committed after a batch had left them out */
 	uint64_t cancelled;	/* requests released without a commit */
 	uint64_t refused;	/* reserves refused, as all slabs or all outputs were in use */
 	uint32_t largest;	/* requests in the largest batch so far */

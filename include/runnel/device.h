@@ -40,7 +40,7 @@ struct rnl_device_info {
  * Describes a device of a pool or of the machine.
  * @pool: NULL selects a device of the machine, by `name`.
  * @name: one device or several, like attr.device of a pool; not used with a pool.
- * @device: its number, from 0, in the pool or in `name`, in the order of the attribute `device`.
+ * @device: a number, from 0, in the pool or in `name`, in the order of the attribute `device`.
  * @info: filled in; its size must be set. Fields that this library does not know become 0.
  * Context: without a pool, the first call of a process blocks while CUDA initialises.
  * Return: 0; -EINVAL the name is unknown, no device has that number, or info is NULL or has a wrong

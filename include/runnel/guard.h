@@ -53,7 +53,7 @@ enum rnl_guard {
 	RNL_GUARD_REPORT = 1,	/* findings are logged and counted; jobs work as usual */
 	/*
 	 * If a job's function has a finding, the job fails with -ENOTSUP. Later jobs with that
-	 * function fail, too, and it is not called. These jobs do no device work.
+	 * function fail, too, without a call of the function. These jobs do no device work.
 	 */
 	RNL_GUARD_STRICT = 2
 };

@@ -29,7 +29,7 @@ struct rnl_hold {
 /*
  * Takes a hold on the job whose function calls this. A job may have any number of holds. It is done
  * when its function has returned, the device has completed the issued work, and all holds are
- * released. No worker waits for that. Barriers, drains, queues and callbacks wait for the job, as
+ * released. No worker waits for holds. Barriers, drains, queues and callbacks wait for the job, as
  * do rnl_barrier_join() and jobs that come after the job's barrier: for both, the job counts as
  * issued only then. The next jobs with its key do not wait.
  * A deadline of the job also ends its holds: some ms after the deadline, the pool ends the holds
@@ -38,9 +38,9 @@ struct rnl_hold {
  * without holds: those of the first call have ended.
  * @job: the job whose function runs on this thread.
  * @hold: receives the hold; unchanged on failure. It must be released once, by rnl_hold_release().
- * Context: in the job's function. If its worker has no free hold, the call allocates memory for 64
- *	holds, each time for twice as many; the pool's end frees it. If a worker takes holds of jobs
- *	with a deadline faster than the pool can clear them, the call may wait for up to 10 ms.
+ * Context: in the job's function. If its worker has no free hold, the call allocates memory: first
+ *	for 64 holds, later for twice as many each time; the pool's end frees it. If a worker takes
+ *	holds of jobs with a deadline faster than the pool clears them, a call may wait up to 10 ms.
  * Return: 0; -EINVAL hold is NULL, or job is not the one whose function runs on this thread, which
  *	is logged; -ENOMEM, also if four million holds of one worker are in use; -EOWNERDEAD.
  * Since: 0.1

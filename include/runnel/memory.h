@@ -14,19 +14,19 @@ extern "C" {
 /*
  * Gets memory for data that outlives a job: a pinned buffer, or memory of a device of the pool. A
  * pinned buffer is page-locked, portable and mapped host memory. The device copies from and to it
- * while the caller goes on, and kernels can access it. It is aligned to 64 bytes, from 64 KiB on to
- * a page. The pool cuts buffers from large regions, which it keeps. Once it has enough buffers of a
- * size, a get or a put of one takes no lock and no CUDA call.
+ * while the caller goes on, and kernels can access it. It is aligned to 64 bytes, or to a page from
+ * 64 KiB on. The pool cuts buffers from large regions, which it keeps. Once it has enough buffers
+ * of a size, a get or a put of such a buffer takes no lock and no CUDA call.
  * In a pool of several GPUs, jobs on other GPUs can copy memory of a device and access it in
  * kernels if the GPUs are peers (cudaDeviceCanAccessPeer()). Otherwise they can only copy it, and
  * CUDA copies through the host. On the host device, both kinds are plain memory, aligned to 64
  * bytes.
  * @where: RNL_PINNED, or the device: its number in the pool, rnl_device_describe().
- * @bytes: for a pinned buffer rounded up, above 256 by less than a quarter. A buffer takes 64 bytes
- *	more, from 64 KiB on a page more.
+ * @bytes: rounded up for a pinned buffer; if above 256, by less than a quarter. A buffer takes 64
+ *	bytes more, or, if it has 64 KiB or more, a page more.
  * @memp: receives the memory. rnl_memory_put() frees it; the end of the pool frees pinned buffers.
  * @timeout_ns: if the pool would exceed pinned_max, the longest time to wait until other threads
- *	put pinned buffers back. 0, a worker of the pool, and memory of a device: no wait.
+ *	put pinned buffers back; no wait if 0, on a worker of the pool, or for memory of a device.
  * Context: lock-free for a pinned buffer, unless it waits or page-locks more memory, which takes a
  *	millisecond for each megabyte (attribute pinned_preload). For memory of a device it may
  *	block, but does not wait for work on the device's streams.

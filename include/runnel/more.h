@@ -15,7 +15,7 @@ extern "C" {
  */
 struct rnl_after {
 	struct rnl_barrier *barrier;
-	uint64_t round;		/* the library's */
+	uint64_t round;		/* used by the library */
 };
 
 enum rnl_when {
@@ -41,7 +41,7 @@ struct rnl_job_more {
 
 	struct rnl_job *job;
 	struct rnl_barrier *first; /* of rnl_job_set_after() */
-	uint64_t gate;		/* whether the job is ready in its order, and at its head */
+	uint64_t gate;		/* whether the job is ready in its order, and at the order's head */
 	void *next, *before, *child, *cancelled; /* while the job is delayed */
 };
 #define RNL_JOB_MORE_INIT { 0, NULL, NULL, 0, RNL_NOW, { 0 }, NULL, NULL, 0, NULL, NULL, NULL, NULL }
@@ -87,10 +87,10 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  *
  * `start_ns` delays the job: after its submit, the job is queued at that time. A time in the past
  * means now. On an idle machine the job starts within a millisecond of its time. A time more than
- * 366 days from now is refused, and so is a time of day: it is decades later. For a job that starts
- * every 10 ms, let its callback add 10 ms to the time and submit the job again, until a flag of the
- * program stops it. A cancel cannot replace the flag: if it comes while the job runs, the next
- * submit forgets it. A deadline counts from the start time. Before that time, the job's barrier
+ * 366 days from now is refused, as is a time of CLOCK_REALTIME, which is decades later. For a job
+ * that starts every 10 ms, let its callback add 10 ms to the time and submit the job again, until a
+ * flag of the program stops it. A cancel cannot replace the flag: the next submit forgets a cancel
+ * that came while the job ran. A deadline counts from the start time. Before it, the job's barrier
  * counts it, but max_queued, drains and rnl_pool_read_stats() do not. Its submit returns -EAGAIN
  * only if its barrier counts too many jobs, or if the later jobs of its chain find no space. A
  * delayed job costs O(log n) on average, and so does its cancel. A cancelled one completes within
@@ -100,15 +100,15 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * submitted before. While a job waits for its barriers, it is in no queue, and later jobs of the
  * order wait with it. Jobs with this key and no order go on, such as the barriers' own jobs. Orders
  * cannot deadlock, because a job only waits for jobs that were submitted earlier, in this order or
- * another. That holds even if a job of the order is in a barrier that another one comes after, and
- * both are submitted concurrently. Submits by different threads are ordered only if one happened
- * before the other. A submit may queue jobs of other threads that wait in the order. Its jobs count
- * as deferred until they are queued. A cancelled or expired job completes at its turn.
+ * another, even if it comes after a barrier with a job of the same order that is being submitted
+ * concurrently. Submits by different threads are ordered only if one happened before the other. A
+ * submit may queue jobs of other threads that wait in the order. The order's jobs count as deferred
+ * until they are queued. A cancelled or expired job completes at its turn.
  *
  * `after` makes the job come after further barriers, under the rules of rnl_job_set_after(). In a
  * task graph, for example, each task is in a barrier of its own, and comes after the barriers of
  * the tasks that it needs. The job starts when all jobs that the barriers count at its submit are
- * issued, and is not done before they are.
+ * issued, and is not done before those jobs are done.
  *
  * `when` makes the job a notice, which starts when the pool has room or has ended, immediately if
  * that is true already. An event loop cannot block in rnl_submit_wait() or rnl_pool_drain(): the
@@ -116,15 +116,15 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * rnl_job_init() takes NULL. Like any job it needs a worker, so it waits while all workers are in
  * functions or callbacks. It starts once for each submit, which never returns -EAGAIN.
  * RNL_SPACE is for backpressure: a server that gets -EAGAIN stops reading its sockets, submits a
- * notice, and reads again when the notice arrives. A notice that finds no room at its submit later
- * starts before the jobs that are queued then; one that finds room starts after them, so it may
- * submit itself again. A submit may still find no space: in the part of max_queued of a key's
+ * notice, and reads again when the notice arrives. If there is no room at its submit, the notice
+ * waits, and starts before the jobs that are queued by then; otherwise it starts after them, so it
+ * may submit itself again. A submit may still find no space: in the part of max_queued of a key's
  * worker, of one device's workers or of the urgent workers; for a chain of more than half of
  * max_queued jobs; or in its barrier.
- * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. It may be submitted
- * before or after the close, also when the device has failed (it completes with -EIO then). Only
- * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A
- * drain or a destroy of a closed pool waits for it, too. rnl_pool_close() completes notices for
+ * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. This notice may be
+ * submitted before or after the close, also when the device has failed (it completes with -EIO
+ * then). Only rnl_job_cancel() cancels it; rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop()
+ * do not. A drain or destroy of a closed pool waits for it. rnl_pool_close() completes notices for
  * RNL_SPACE with -ECANCELED. A waiting notice is in no queue. A deadline counts from the submit,
  * and is checked when the notice starts, which may be some ms late.
  *

@@ -12,7 +12,7 @@ extern "C" {
 /*
  * Further flags of rnl_job_set_flags().
  *
- * RNL_GATHER: a worker may gather the job's work with that of other jobs. While there is a backlog,
+ * RNL_GATHER: a worker may gather the work of the job and of other jobs. While there is a backlog,
  * the worker calls the functions of several such jobs, and then issues their work together: all
  * copies, and the kernels as a graph. So small jobs take fewer driver calls. Kernels of
  * RNL_KERNEL() go into graphs, and a graph runs the kernels of several jobs concurrently. Single
@@ -30,7 +30,7 @@ extern "C" {
  *
  * RNL_REPLAY, RNL_REPLAY_CAPTURE: the job's function issues the same work each time, and does
  * nothing else. A worker records that work, on CUDA as a graph, and issues the record for later
- * jobs with that function, which is not called. So a job of many kernels takes one driver call.
+ * jobs with that function, instead of calling it. So a job of many kernels takes one driver call.
  *
  * RNL_REPLAY: the function must issue work only by rnl_copy(), rnl_copy_2d(), rnl_fill(),
  * rnl_launch() and rnl_job_args(). A recorded run is an ordinary run and affects no other thread.

@@ -88,7 +88,7 @@ struct rnl_pool_stats {
  * Reads the figures of a pool, or of one worker. It reads counters and histograms once, and stops
  * no worker. Cancelled and expired jobs that the timer thread completed are in no worker's figures.
  * A worker that has left the pool keeps its counts, and has nr_workers 0.
- * @worker: its index, from rnl_worker().index; RNL_ALL_WORKERS: the pool's figures.
+ * @worker: a worker's index, from rnl_worker().index; RNL_ALL_WORKERS: the pool's figures.
  * @stats: filled in; its size must be set.
  * Ordering: each figure is right at some moment during the call. Together they are no snapshot.
  * Return: 0; -EINVAL pool or stats is NULL, stats has a wrong size, or no worker has had this index
@@ -99,7 +99,7 @@ RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_po
 
 /*
  * Writes the figures of a pool and of its workers as text for Prometheus (exposition format 0.0.4).
- * Each sample has the label pool="NAME"; those of a worker also have, say, worker="3" and
+ * Each sample has the label pool="NAME"; a worker's samples also have, say, worker="3" and
  * device="cuda:1". The timer thread, which completes cancelled and expired jobs, has worker="timer"
  * and no device. A connection to the socket of the attribute top gets this text and a line "# EOF",
  * and is closed. A forked child without an exec keeps the socket open, but does not answer.
@@ -137,7 +137,7 @@ struct rnl_unfinished {
 
 struct rnl_health {
 	uint32_t size;			/* sizeof(struct rnl_health) */
-	uint32_t state;			/* enum rnl_health_state: the worst that is true */
+	uint32_t state;			/* enum rnl_health_state: the worst state that is true */
 	int32_t device_error;		/* CUDA's code if the device has failed; -1: no code */
 	uint32_t nr_stuck;		/* workers that are stuck */
 	uint32_t stuck_worker;		/* the worker that has been stuck for the longest time;
