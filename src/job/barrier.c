@@ -30,7 +30,7 @@ static int barrier_result(const struct rnl_barrier *b)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NR_PLACES (sizeof(((struct rnl_barrier *)NULL)->places) / sizeof(uint32_t))
 
-/* A place: a worker's index + 1; the bits from this one up are the low bits of a job's sequence. */
+/* A place: a worker's index + 1; from SEQ_SHIFT on, the low bits of a job's sequence. */
 #define SEQ_SHIFT 11
 
 _Static_assert(RNL_WORKERS_MAX < 1 << SEQ_SHIFT, "a place has room for its worker");
@@ -75,7 +75,7 @@ void rnl__barrier_note(struct rnl_barrier *b, int result)
 	int none = 0;
 
 	if (result < 0)
-		/* relaxed: the drop of the job that follows publishes it */
+		/* relaxed: the job's drop, which follows, publishes it */
 		atomic_compare_exchange_strong_explicit(rnl__atomic(&b->result), &none, result,
 							memory_order_relaxed, memory_order_relaxed);
 }
@@ -98,7 +98,7 @@ static bool has_place(struct rnl_barrier *b, unsigned worker)
 
 /*
  * Lists at most @max workers that have jobs of the barrier, from *@nextp on: first its places,
- * then the other workers.  Returns how many.  Relaxed reads: a check that all is issued precedes.
+ * then the other workers.  Returns the number.  Relaxed reads: the caller saw all jobs issued.
  */
 static unsigned list_joined(struct rnl_barrier *b, unsigned *nextp, struct joined *joined, unsigned max)
 {
@@ -119,7 +119,7 @@ static unsigned list_joined(struct rnl_barrier *b, unsigned *nextp, struct joine
 	return nr;
 }
 
-/* Makes the caller's stream wait for a worker's last job.  @own: the caller, if it is a worker. */
+/* Makes the caller's stream wait for a worker's last job of @b.  @own: the caller, if a worker. */
 static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__worker *own)
 {
 	const unsigned worker = it->worker;
@@ -135,7 +135,7 @@ static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__work
 	return ret;
 }
 
-/* Joins all workers with jobs of the barrier.  Prefetches for several what other CPUs wrote. */
+/* Joins all workers with jobs of the barrier.  First prefetches words that other CPUs wrote. */
 static int join_streams(struct rnl_barrier *b)
 {
 	struct rnl__worker *own = rnl__pool_worker(b->pool) ? rnl__thread.worker : NULL;
@@ -227,7 +227,7 @@ void rnl__barrier_issued(struct rnl_job *job)
 
 /*
  * Queues a job of rnl_barrier_notify() for completion by this thread's worker or, on any other
- * thread, by the timer thread.  A worker in its hooks completes no more jobs.
+ * thread, by the timer thread.  A worker in a hook leaves the job to the timer thread, too.
  */
 static void return_notice(struct rnl_job *job)
 {

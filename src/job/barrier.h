@@ -6,10 +6,10 @@
  *	A barrier counts its jobs until they are issued, and until they are done.  A job is issued
  *	when an event is recorded after it on its stream.  From then on other streams can wait for
  *	that event.
- *	`places` has, for the first workers, the sequence (its low bits) of the barrier's last job
- *	there.  For other workers a bit is set, and a join searches the worker's stream for the
- *	job: rnl__inflight_last_of().  So a join waits for at most one event per worker, and only
- *	for workers that have jobs of the barrier.
+ *	`places` has, for the first few workers that run jobs of the barrier, the low bits of the
+ *	sequence of each worker's last such job.  For other workers a bit is set, and a join
+ *	searches the worker's stream for that job: rnl__inflight_last_of().  So a join waits for at
+ *	most one event per worker, and only for workers that have jobs of the barrier.
  *	A job after the barrier waits for a round of the barrier: rounds.h.  The job is deferred
  *	until the round is issued.  Its worker holds the job back until the round has ended, even
  *	if the job failed.  So when the job is done, the jobs before it are done.
@@ -84,8 +84,8 @@ void rnl__barrier_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_
 		       uint32_t nr_done);
 
 /*
- * Returns the job to a worker, or to the timer thread, when all jobs counted so far are done; the
- * job's result is the barrier's.  Returns 0, or -EAGAIN if too many rounds are in use.  The
+ * Returns the job, with the barrier's result, to a worker or to the timer thread when all jobs
+ * counted so far are done.  Returns 0, or -EAGAIN if too many rounds are in use.  The
  * barrier may be gone on return.
  */
 int rnl__barrier_tell(struct rnl_barrier *barrier, struct rnl_job *job);

@@ -101,11 +101,11 @@ static bool arm(struct rnl_cq *cq)
 	/* Consumes the write for the last arming, and delayed writes. */
 	make_unreadable(cq);
 	if (cq->armed) {
-		/* This may have consumed the write for a job that is in the list now. */
+		/* The read may have consumed the write for a job that is in the list now. */
 		cq->armed = !rnl__inbox_holds(&cq->done);
 		return cq->armed;
 	}
-	/* Counted before a push can drop it. */
+	/* The arming is counted before a push can drop it. */
 	rnl__latch_add(&cq->writing, 1);
 	cq->armed = rnl__inbox_arm(&cq->done, true);
 	if (!cq->armed)
@@ -238,7 +238,7 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 	if (!ret) {
 		while (reap(cq, jobs, 64))
 			;
-		/* No worker writes for the last arming. */
+		/* If the list is still armed, no worker has dropped the last arming. */
 		if (rnl__inbox_arm(&cq->done, false))
 			(void)rnl__latch_drop(&cq->writing, 1);
 		/* A worker whose job was reaped may not have written yet. */

@@ -41,7 +41,7 @@ static void delayed_note(struct rnl_pool *pool, struct rnl_job *job)
 	if (job->flags & RNL__JOB_LAST)
 		return;
 	rnl__figure_add(&pool->nr_for_space, 1u);
-	/* A notice that is due already overtakes no jobs: it may submit itself each time. */
+	/* A notice that finds space is not urgent: it may submit itself again and again. */
 	if (!rnl__pool_has_room(pool))
 		job->flags |= RNL__JOB_FIRST;
 }
@@ -62,8 +62,8 @@ static void delayed_unnote(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /*
- * Returns true if a notice on the list waits for space, and there is space.  Only workers that
- * become idle wake the timer thread for that, not takes: it also checks each millisecond.
+ * Returns true if a notice on the list waits for space, and there is space.  Workers wake the timer
+ * thread for that only when they become idle, so it also checks each millisecond.
  */
 static bool delayed_has_space(struct rnl_pool *pool)
 {
@@ -132,7 +132,7 @@ static void delayed_meet(struct rnl_pool *pool, struct rnl_job *job)
 		job->more->before = job;
 }
 
-/* Queues a job that left the heap or the list, or never entered; or awaits its canceller. */
+/* Queues a job that is in no heap or list; a cancelled one once its canceller has named it. */
 static void delayed_leave(struct rnl_pool *pool, struct rnl_job *job)
 {
 	if (rnl__job_enqueued(job, RNL__JOB_DELAYED))
@@ -141,7 +141,7 @@ static void delayed_leave(struct rnl_pool *pool, struct rnl_job *job)
 		delayed_meet(pool, job);
 }
 
-/* Takes out the jobs that were cancelled one by one. */
+/* Takes out the jobs that were cancelled individually. */
 static void take_cancelled(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	struct rnl_job *next, *job;
@@ -198,7 +198,7 @@ static void sift(struct rnl_pool *pool, struct rnl_job *job)
 		put_in(pool, job);
 }
 
-/* Queues the jobs that were cancelled with all others. */
+/* Queues the jobs that a cancel of all jobs, or a close, has cancelled. */
 static void sweep(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
 	struct rnl__heap all = pool->timer.delayed;

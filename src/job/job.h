@@ -28,16 +28,15 @@
  *	`state` is a latch that counts 1 from the accepted submit until the job is done.  The drop
  *	of this latch is the library's last access to the job, so a waiter may reuse the memory
  *	immediately.  If the job has a completion queue, the reap drops the latch.
- *	A cancel of all jobs increments a count in the pool.  A job that has not started has the
- *	count as of its submit in `cancels`.  It is cancelled if the two differ, or if the pool
- *	stops.  Jobs of maps and batches are exempt: their owners end them.
+ *	A cancel of all jobs increments a count in the pool.  `cancels` of a job that has not
+ *	started is that count as of the job's submit.  The job is cancelled if the two counts
+ *	differ, or if the pool stops.  Jobs of maps and batches are exempt: their owners end them.
  *	`phase` says whether the job may still be cancelled.  Its start and its cancel both
  *	exchange the phase, so one of them is first.  A cancel that comes second leaves a mark in
  *	the phase, which the function can query.
  *	Model: tests/model/cancel.pml.
  *
- *	Fields whose meaning depends on the phase.  The program owns the others, which a submit
- *	keeps.
+ *	Fields whose meaning depends on the phase.  A submit keeps the program's settings.
  *
  *			delayed		queued		started		issued		waits for holds
  *	link		inbox		its lane	-		its stream	-
@@ -45,7 +44,7 @@
  *	submit_ns	its time	of its submit	of its submit	seq		waiting
  *	producer	thread		thread		holds		holds		holds
  *	staff		-		its lane's	its lane's	its lane's	its lane's
- *	rounds		of `barrier`, and of the first barrier that it comes after, until that has ended
+ *	rounds		of `barrier`, and of the first barrier before the job, until that round ends
  *	more		heap		gate of its order, `after`: rounds that have not ended
  *
  *	`link` also lists deferred jobs of a round or order, held-back jobs, and jobs of a cq.

@@ -24,7 +24,7 @@
 
 #define NAP_NS 50000u		/* between checks of rnl_order_fini() */
 
-/* Armed while the gate is free. */
+/* Returns an order's inbox, which is armed while the gate is free. */
 static struct rnl__inbox *inbox_of(struct rnl_order *order)
 {
 	return (struct rnl__inbox *)&order->waiting;
@@ -55,8 +55,8 @@ static bool is_ready(struct rnl_job *job)
 	uint64_t gate = UNREADY;
 
 	/*
-	 * [order.K1] acq_rel: either this or the end of the submit is first; the second sees the
-	 * job as it was accepted, or `first`; pairs with [order.K2]
+	 * [order.K1] acq_rel: either this or the end of the submit is first; the later one sees the
+	 * writes of the earlier one: the accepted job, or order->first; pairs with [order.K2]
 	 */
 	return !atomic_compare_exchange_strong_explicit(gate_of(job), &gate, gate | AT_GATE,
 							memory_order_acq_rel,

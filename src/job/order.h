@@ -6,18 +6,18 @@
  *	A job with a key gets its place in the key's lane when it is queued, and a job after a
  *	barrier is queued once the barrier's jobs are issued.  So an order has a gate, where one
  *	job at a time waits for its barriers, deferred like any other job.  The jobs after it wait
- *	in the order.  The thread that finds its last round issued queues the job, and goes on with
- *	the next one: rnl__barrier_issued().
+ *	in the order.  The thread that finds the job's last round issued queues the job, and goes on
+ *	with the next job: rnl__barrier_issued().
  *	`waiting` is an inbox (sys/inbox.h) of jobs that came while the gate was taken; it is armed
  *	while the gate is free.  A submit that finds it armed has the gate.  When the thread at the
- *	gate has no jobs left, it takes those in the inbox, or arms it, which fails if a job came.
- *	Only the gate's owner accesses `first`.
+ *	gate has no jobs left, it takes the jobs in the inbox, or arms the inbox, which fails if a
+ *	job came.  Only the gate's owner accesses `first`.
  *	A barrier that one job of the order waits for may also count another job of the order.  To
  *	rule out a deadlock, a submit first takes the snapshot of the barrier, then enters the
- *	order, then counts the job in its own barrier.  So each job waits only for jobs that
- *	entered an order before it: the snapshot has only counted jobs, which had entered.  The job
- *	is not ready until the counts are made.  If it reaches the gate before, its submit gets the
- *	gate: one exchange of the job's `gate` decides.
+ *	order, then counts the job in its own barrier.  So each job waits only for jobs that entered
+ *	an order before it, because a job enters its order before a barrier counts it.  The job is
+ *	not ready until the counts are made.  If it reaches the gate before that, its submit gets
+ *	the gate: one exchange of the job's `gate` decides.
  *	Model: tests/model/order.pml.
  *
  *			enter	ready	next	- no outside synchronisation needed
@@ -38,13 +38,13 @@ void rnl__order_enter(struct rnl_order *order, struct rnl_job *job);
 
 /*
  * Called when the job and the rest of its chain were accepted and counted.  Returns true if the
- * job is at the gate: the caller must go on with it.  If not, the job may be gone.
+ * job is at the gate: the caller must call rnl__barrier_issued().  If not, the job may be gone.
  */
 bool rnl__order_ready(struct rnl_job *job);
 
 /*
  * Called when the job at the gate was queued.  Returns the next job at the gate; NULL: another
- * thread has the gate, or it is free and the order may be gone.
+ * thread has the gate, or the gate is free and the order may be gone.
  */
 struct rnl_job *rnl__order_next(struct rnl_order *order);
 

@@ -25,7 +25,7 @@
 #define NEXT_SHIFT 58
 #define SLOT_SHIFT 61
 
-/* Half of each count's range: concurrent submits may count more. */
+/* Limits: half of each count's range, because concurrent submits may exceed them. */
 #define ROOM (UINT64_C(1) << 24)
 #define ROOM_UNDONE (UINT64_C(1) << 30)
 #define FULL (ROOM * UNISSUED | ROOM_UNDONE * UNDONE)	/* bits that are set if there is no room */
@@ -112,7 +112,7 @@ static inline bool exchange_open(struct rnl_barrier *b, uint64_t *open, uint64_t
 
 static inline uint64_t waiting_now(struct rnl_barrier *b, unsigned slot)
 {
-	/* [rounds.W2] acquire: all that precedes the change of the state; pairs with [rounds.W1] */
+	/* [rounds.W2] acquire: sees all that precedes the state's change; pairs with [rounds.W1] */
 	return atomic_load_explicit(waiting_of(b, slot), memory_order_acquire);
 }
 
@@ -137,7 +137,7 @@ static inline struct rnl_job *first_of(uint64_t waiting)
 	return is_ended(waiting) ? NULL : (struct rnl_job *)(uintptr_t)(waiting & ~BITS);
 }
 
-/* Adds a user to a slot.  Returns false if the slot had none: then the caller's view is stale. */
+/* Adds a user to a slot.  Returns false if it has no users: the caller's view is stale. */
 static inline bool use_slot(struct rnl_barrier *b, unsigned slot)
 {
 	_Atomic uint32_t *users = rnl__atomic(&b->users[slot]);

@@ -160,7 +160,7 @@ static void issue(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 	uint64_t waiting = waiting_now(b, slot);
 
 	do {
-		/* Another thread did it; if it ended the round, it has reported both. */
+		/* Another thread did this; if it has ended the round, it reports issue and end. */
 		if (is_ended(waiting) || waiting & ISSUED)
 			return;
 	} while (!exchange_waiting(b, slot, &waiting, ISSUED | (waiting & BITS)));
@@ -193,7 +193,7 @@ static void end(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 	rounds_let_go(out, first_of(waiting), !(waiting & ISSUED), result);
 }
 
-/* Marks a round as followed: the next round is open and counts it.  Drops what is over already. */
+/* Marks a round as followed: the next round counts it.  Drops it there if it is issued or over. */
 static void follow(struct rnl_barrier *b, unsigned slot, unsigned next, struct rnl__let_go *out)
 {
 	uint64_t waiting = waiting_now(b, slot);
@@ -281,8 +281,8 @@ unsigned rnl__rounds_count(struct rnl_barrier *b, struct rnl__let_go *out)
 	wake(b->pool, open_of(b), open, now);
 	change_counts(b, slot, nr_unissued(open), nr_undone(open), true, out);
 	/*
-	 * The sealer does this, too, but may be delayed until the next round has ended, which
-	 * counts no job of the sealer.  It counts our job.
+	 * The sealer does this, too, but may be delayed until the next round has ended, because
+	 * that round does not count the sealer's job.  It counts our job, so it has not ended.
 	 */
 	if (!nr_unissued(open))
 		issue(b, slot, out);
@@ -328,7 +328,7 @@ static void drop_sealed(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued
 	wake(pool, word, open, now);
 }
 
-/* Drops issued jobs first: the jobs that are not dropped as done keep the barrier meanwhile. */
+/* Drops jobs as issued first: until they are dropped as done, they keep the barrier. */
 void rnl__rounds_drop(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done,
 		      struct rnl__let_go *out)
 {
@@ -343,7 +343,7 @@ void rnl__rounds_drop(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, 
 
 /* ---- sealing ------------------------------------------------------------- */
 
-/* Seals the open round, if it is not sealed: see rnl__rounds_seal().  @spare: our slot, or -1. */
+/* Seals the open round, if it is not sealed: rnl__rounds_seal().  @spare: a free slot, or -1. */
 static int seal(struct rnl_barrier *b, int *spare, struct rnl__let_go *out)
 {
 	uint64_t open = open_now(b);
@@ -392,8 +392,8 @@ int rnl__rounds_seal(struct rnl_barrier *b, struct rnl__let_go *out)
 }
 
 /*
- * Counts a job of the calling thread, in the sealed round or in the open one, so that the round
- * and the barrier stay until it is dropped.  Returns false if all jobs are done, and no other
+ * Counts a job of the calling thread, in the sealed round or in the open one, so that the round and
+ * the barrier stay until that job is dropped.  Returns false if all jobs are done, and no other
  * thread accesses the barrier any more.  @slot, @nr_issued: arguments for the drop.
  */
 static bool keep(struct rnl_barrier *b, unsigned *slot, uint32_t *nr_issued)

@@ -7,19 +7,19 @@
  *	next counted job opens another one.  So a job after the barrier waits for the jobs that
  *	were counted before it, and for no later ones.  Its submit seals, then counts the job in
  *	its own barrier: each wait is for something counted earlier, so waits form no circle.
- *	Rounds use a few slots.  One word, `open`, has the open round's slot and its counts of jobs
- *	that are not issued, and not done.  If the round is sealed, the word has the next round's
- *	slot, too.  The job that opens the next round moves the old counts to the old slot.
- *	Each round but the first counts the previous round as a job.  So rounds end in order.
+ *	Rounds use a few slots.  One word, `open`, has the open round's slot and the numbers of its
+ *	jobs that are not issued and that are not done.  If the round is sealed, the word has the
+ *	next round's slot, too.  The job that opens the next round moves the counts to the old slot.
+ *	Each round except the first counts the previous round as a job.  So rounds end in order.
  *	`waiting` of a slot is one word: a list of jobs, and whether the round is issued and ended.
- *	Jobs after the barrier are deferred on the list until the round is issued.  A job that is
- *	done before the round has ended is held back on the list until then.  A push and a change
+ *	Jobs after the barrier are deferred on the list until the round is issued.  A job that would
+ *	be done before the round has ended is held back on the list until then.  A push and a change
  *	of the state exchange one word, so one sees the other.
- *	A sealed round's last access to the barrier sets `waiting` to ENDED, an open round's drops
- *	its last job.  Host threads and jobs after the barrier wait for that access.
- *	A slot is free when it has no users.  Users are its round, until it has ended and another
- *	is open; jobs after the barrier, until they have seen the end; and host threads that sleep
- *	until then.
+ *	The last access to the barrier marks a sealed round as ended, or drops the last job of an
+ *	open round.  Host threads and jobs after the barrier wait for that access.
+ *	A slot is free when it has no users.  Users are its round, until it has ended and the next
+ *	round is open; jobs after the barrier, until they have seen the end; and host threads that
+ *	sleep until the end.
  *	Model: tests/model/barrier.pml.
  *
  *			count	seal	drop	wait	- no outside synchronisation needed
@@ -67,7 +67,7 @@ void rnl__rounds_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_i
 /*
  * Seals the open round for a job after the barrier.  Returns the round, which keeps its slot until
  * rnl__rounds_leave() or _hold(); RNL__NO_ROUND if all jobs are done; -EAGAIN if no slot is free:
- * the pool's wait queue is woken when one is.
+ * the pool's wait queue is woken when a slot becomes free.
  */
 int rnl__rounds_seal(struct rnl_barrier *barrier, struct rnl__let_go *out);
 void rnl__rounds_leave(struct rnl_barrier *barrier, unsigned round);
@@ -86,7 +86,7 @@ bool rnl__rounds_defer(struct rnl_barrier *barrier, unsigned round, struct rnl_j
 bool rnl__rounds_hold(struct rnl_barrier *barrier, unsigned round, struct rnl_job *job);
 
 /*
- * Releases the job when all jobs counted so far are done; its result is the barrier's.  Returns 0,
+ * Releases the job, with the barrier's result, when all jobs counted so far are done.  Returns 0,
  * or -EAGAIN like rnl__rounds_seal().  The barrier may be gone on return.
  */
 int rnl__rounds_notify(struct rnl_barrier *barrier, struct rnl_job *job, struct rnl__let_go *out);

@@ -45,8 +45,8 @@ static int sleep_open(struct rnl_barrier *b, uint64_t open, uint64_t bit, uint64
 	const bool high = bit == JOINER;
 
 	/*
-	 * The bit and the count share a word: either the last drop sees the bit, or this sees the
-	 * last drop.
+	 * The bit and the count share a word: either the last drop sees the bit, or this thread
+	 * sees the last drop.
 	 */
 	if (!(open & bit) && !exchange_open(b, &open, open | bit))
 		return 0;

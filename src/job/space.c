@@ -37,8 +37,8 @@ static bool waits_outside(const struct rnl_job *job)
 }
 
 /*
- * Tries once more.  A submit that finds no space for its chain returns its reservation, and wakes
- * waiters for that.  So this checks for space first, or the thread would wake itself.
+ * Tries once more.  A submit that finds no space for its chain returns its reservation, which wakes
+ * waiters.  So this checks for space first: otherwise the thread would wake itself.
  */
 static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
@@ -53,7 +53,7 @@ static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct r
 
 static int wait_in_line(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
 {
-	/* The result of the previous try is not known; the next try finds it. */
+	/* The previous try did not record which resource it lacked; the next try does. */
 	struct rnl__waiter w = { .found = RNL__LACKS_OTHER };
 	bool late = false;
 	int ret;

@@ -34,11 +34,11 @@
 #include "pool/pool.h"
 #include "job/submit.h"
 
-#define ROW_MAX 65536u	/* jobs that are claimed before the first of them is counted */
+#define ROW_MAX 65536u	/* most jobs that are claimed before space is reserved for them */
 
 /*
- * Checks a claimed job.  Returns 0 if the pool can accept it, or the error.  Notices are accepted
- * even if the device has failed.
+ * Checks a claimed job.  Returns 0 if the pool can accept it, or the error.  Notices of the end of
+ * a pool or of a round are accepted even if the device has failed.
  */
 static int check_claimed(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 {
@@ -113,7 +113,7 @@ static void stamp(struct rnl_pool *pool, struct rnl_job *job)
 		job->submit_ns = rnl__now();
 }
 
-/* Writes all other fields of a job that are set between its claim and its start. */
+/* Accepts a claimed job: writes its pool, times, count of cancels, phase and round. */
 void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase)
 {
 	/* relaxed: a waiter of the last run may read it; the value does not change */
@@ -205,7 +205,7 @@ static int give_back(struct rnl_job *job, int ret)
 	return ret;
 }
 
-/* Records what a submit needs; @w: the thread's place in the wait queue, or NULL. */
+/* Records the resource that a submit lacks; @w: the thread's place in the wait queue, or NULL. */
 static void lacks_now(struct rnl__waiter *w, unsigned lacks)
 {
 	if (w)
@@ -213,8 +213,8 @@ static void lacks_now(struct rnl__waiter *w, unsigned lacks)
 }
 
 /*
- * Returns true if a submit must yield to a thread in the wait queue that needs the same resource,
- * and records that.  @w: the submit's own place in the wait queue, or NULL.
+ * Returns true if a submit must yield to a thread in the wait queue that lacks the same resource,
+ * and records the resource.  @w: the submit's own place in the wait queue, or NULL.
  */
 static bool is_left_to_others(struct rnl_pool *pool, struct rnl__waiter *w, unsigned lacks)
 {
@@ -243,7 +243,7 @@ int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter 
 	return ret;
 }
 
-/* Reserves for a prepared job and @nr jobs after it.  Returns 0, -EAGAIN or -ESHUTDOWN. */
+/* Reserves space for a prepared job and @nr jobs after it.  Returns 0, -EAGAIN or -ESHUTDOWN. */
 static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defer,
 		   struct rnl__waiter *w)
 {
@@ -290,7 +290,7 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 	return 0;
 }
 
-/* ---- at a time ----------------------------------------------------------- */
+/* ---- delayed jobs -------------------------------------------------------- */
 
 /* Counts a delayed job and @nr jobs after it.  Returns 0, -EAGAIN or -ESHUTDOWN. */
 static int enter_delayed(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
@@ -337,7 +337,7 @@ static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struc
 	if (ret)
 		return give_back(job, ret);
 	accept_chain(pool, job, RNL__JOB_DELAYED);
-	/* A deadline counts from that time. */
+	/* A deadline counts from the start time. */
 	job->submit_ns = at;
 	rnl__delayed_push(job);
 	return 0;
@@ -395,8 +395,8 @@ static bool in_a_row(const struct rnl_job *job)
 }
 
 /*
- * Submits a row to one worker.  Returns how many jobs were accepted, or the error; -EAGAIN: no
- * row.  Sets @refused to true if the next job was refused, which is logged.
+ * Submits a row to one worker.  Returns how many were accepted, or the error; -EAGAIN or -ESTALE:
+ * submit the first job separately.  Sets @refused if the next job was refused, which was logged.
  */
 static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr, bool *refused)
 {
@@ -445,7 +445,7 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 	share = (unsigned)rnl__smaller((nr + nr_workers - 1) / nr_workers, ROW_MAX);
 	while (done < nr && !refused) {
 		ret = submit_row(pool, jobs + done, share < nr - done ? share : nr - done, &refused);
-		/* A job that cannot be in a row is submitted separately, which may log why. */
+		/* A job that cannot be in a row is submitted separately, which logs a refusal. */
 		if (ret == -EAGAIN || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);
 			ret = ret ? ret : 1;

@@ -17,7 +17,7 @@
  */
 int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane);
 
-/* Writes all other fields of a job that are set between its claim and its start. */
+/* Accepts a claimed job: writes its pool, times, count of cancels, phase and round. */
 void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase);
 
 /*
@@ -29,7 +29,7 @@ int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter 
 /* Submits a job; @w: as above. */
 int rnl__submit_try(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w);
 
-/* Returns the result of an attempt @ret; no caller may wait for space in a closed pool. */
+/* Returns an attempt's result @ret; -ESHUTDOWN if it is -EAGAIN and the pool is closed. */
 static inline int rnl__submit_answer(struct rnl_pool *pool, int ret)
 {
 	return ret == -EAGAIN && rnl__pool_closed(pool) ? -ESHUTDOWN : ret;
