@@ -7,9 +7,9 @@
  *	in no queue: the pool's tally CHAINED counts them.  When a job was issued, its worker takes
  *	the next job of the chain before the jobs of its queue.  So both jobs are on one stream, in
  *	order: no event or wait is needed, and the next job is done after the first.
- *	The next job runs only when the job is done, if the job may still fail, or end later than
- *	its stream shows: its function failed, it has holds, a CPU has yet to write data that it
- *	copied, or it comes after a barrier.
+ *	If a job may still fail, or may end later than its stream shows, the next job waits until
+ *	that job is done.  Such a job has failed in its function, has holds, has copied data that a
+ *	CPU must still write, or comes after a barrier whose round has not ended.
  *	If a job fails, the next one is cancelled, and so on.
  *	All functions here run on the worker's own thread, or on the timer thread.
  */

@@ -25,7 +25,7 @@ static inline uint32_t rnl__commands(struct rnl__worker *w)
 
 /*
  * Returns true if the worker must leave, and has no job, and no reservation that a submit may
- * fill.  A barrier that the worker has just notified may have returned a notice to it.
+ * fill.  Includes notices that were returned to the worker by a barrier that it has just notified.
  */
 bool rnl__command_may_leave(struct rnl__worker *w);
 

@@ -56,8 +56,8 @@ void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
 void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int result);
 
 /*
- * Notifies the barrier in `owed` of what it is owed.  Must be called before the worker does
- * anything except run another job of the same round.
+ * Sends the barrier in `owed` the notifications that are due.  Must be called before the worker
+ * does anything except run another job of the same round.
  */
 void rnl__owed_tell(struct rnl__worker *w);
 

@@ -88,7 +88,7 @@ void rnl__group_left_out(const struct rnl__copy *copy)
 	rnl__staging_leave_out(&rnl__thread.worker->staging, copy);
 }
 
-/* Notifies the barriers of the jobs from @job on that they are issued; @ret: the mark's result. */
+/* Notifies the barriers that the jobs from @job on are issued; @ret: the mark's result. */
 static void group_tell_barriers(struct rnl_job *job, int ret)
 {
 	for (; job; job = job->link) {

@@ -9,14 +9,14 @@
  *	of the stream, a wait, a command.  It also ends when it is large, and when the queue is
  *	empty.  So no job waits for a timeout, and a single job is issued immediately.
  *	Jobs that are not taken yet are in the queue, and can be stolen and cancelled there.
- *	The jobs of a group are not ordered.  So a job ends the group before it if it has the key
- *	of a job there, comes after a barrier, or is in a chain.
- *	A job of a chain is in no group: whether the next one runs depends on its result, which is
- *	known when its work is issued.
+ *	The jobs of a group are not ordered.  So the group ends before a job that has the key of one
+ *	of its jobs, comes after a barrier, or is in a chain.
+ *	A job of a chain is in no group: its result, which decides whether the next job runs, is
+ *	known only when its work is issued.
  *	Barriers are notified of the group's jobs when these are issued.  So a job that gathers
  *	must not wait for other jobs: they may come after its own group.
  *	An urgent job is in no group, because it must not wait for other jobs.
- *	A group has one mark.  The scratch of its jobs is allocated side by side until then.
+ *	A group has one mark.  Until the group ends, its jobs' scratch is allocated side by side.
  *	A trace observes jobs one by one, so there are no groups while it runs.  A function that
  *	the guard has yet to watch, or that strays, is in no group.
  */

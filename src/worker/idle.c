@@ -15,12 +15,12 @@
 
 /*
  * A nap while the device works lasts an eighth of the time waited so far, so the worker wakes late
- * by no more than that.  Naps of 0.1 ms cost 4 % of a CPU, so longer naps are a sixty-fourth.
+ * by no more than that.  Naps of 0.1 ms cost 4 % of a CPU, so longer naps last a sixty-fourth.
  */
 #define NAP_MIN_NS 4000u
 #define NAP_MID_NS 100000u
 #define NAP_MAX_NS 1000000u
-#define YIELD_NS 50000u	/* then a worker naps until the put is complete */
+#define YIELD_NS 50000u	/* how long a worker that waits for a put yields, before it naps */
 #define ASK_NS 20000u		/* how long a full stream is queried without a nap */
 #define NAP_ASK_NS 20000u	/* the shortest nap between queries, which delay launches */
 #define CHECKS 4u		/* device checks per watchdog period, by a worker that waits */
@@ -68,7 +68,7 @@ static uint64_t idle_nap(struct rnl__worker *w, uint64_t now)
 
 /*
  * Returns how long to spin with an empty stream: the fewer CPUs the awake workers leave free, the
- * shorter.  If they leave one, a thread whose job has just completed may need this CPU.
+ * shorter.  If they leave only one, a thread whose job has just completed may need this CPU.
  */
 static uint64_t idle_spin(struct rnl_pool *pool)
 {

@@ -6,9 +6,9 @@
  *	To wait for the device, a worker spins, then sleeps in steps that grow with the time
  *	waited, so the last step ends late by only a fraction of the wait.  A submit ends such a
  *	step, like it ends the sleep of an idle worker.
- *	A worker starts only as many jobs as keep its stream busy for a while.  The others wait in
- *	its queue, where they can be stolen or cancelled.  After a long job it starts no job that a
- *	worker with nothing to do could take.
+ *	A worker starts only as many jobs as keep its stream busy for a while.  Other jobs wait in
+ *	its queue, where they can be stolen or cancelled.  After a long job, a worker starts no job
+ *	that an idle worker could take.
  *	A failed device never writes the word that a worker waits for, so the worker queries the
  *	driver a few times in each watchdog period.
  *	All functions here run on the worker's own thread.
@@ -25,8 +25,8 @@ void rnl__idle(struct rnl__worker *w);
 
 /*
  * Returns true if the worker must wait only for its stream: the stream is full, or has enough for
- * now and jobs are queued.  If no job is queued, it waits for a job, too.  A second job after a
- * long one keeps the device busy, but is done sooner on the empty stream of another worker.
+ * now and jobs are queued.  Also true if the stream has a long job, and idle workers may take the
+ * queued jobs, because these are done sooner on another, empty stream.
  */
 bool rnl__idle_full(struct rnl__worker *w);
 

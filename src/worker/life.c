@@ -58,7 +58,7 @@ _Static_assert(sizeof(struct rnl_job) <= 128, "a job is two cache lines");
 
 /* ---- creating ------------------------------------------------------------ */
 
-/* A thread that spins on a CPU which another thread needs delays both. */
+/* Sets how long threads spin: a thread that spins on a CPU that another needs delays both. */
 static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	const unsigned cpus = rnl__cpus();
@@ -138,7 +138,7 @@ static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *use
 	return life_check_attr(attr);
 }
 
-/* Fills in nr_workers.  Checks that each device has a worker, and each or none an urgent one. */
+/* Fills in nr_workers.  Checks that each device gets a worker, and an urgent one if any does. */
 static int share_workers(struct rnl_pool_attr *attr, unsigned nr_devices)
 {
 	const struct rnl__log log = { attr->log, attr->log_arg };
@@ -220,7 +220,7 @@ static void init_parts(struct rnl_pool *pool)
 	rnl__worker_init(&pool->timer.self, pool, RNL__TIMER);
 }
 
-/* Creates the parts that may fail, the workers last. */
+/* Creates the parts whose creation may fail; the workers last. */
 static int life_make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	int ret = copy_cpus(pool, attr);
@@ -432,7 +432,7 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 	RNL__UNCANCELLED();
 
 	if (rnl__pool_check(pool))
-		return;		/* no pool, or a parent's, whose workers are not in this process */
+		return;		/* no pool, or the parent process's, whose workers are not here */
 	life_close(pool);
 	if (rnl__pool_worker(pool)) {
 		rnl__pool_log(pool, RNL_LOG_ERROR,

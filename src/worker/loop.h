@@ -7,7 +7,7 @@
  *	While jobs are queued, a worker checks its stream from time to time.  So completions are
  *	reported soon, however long the queue is.
  *	An urgent worker takes and steals only urgent jobs.  On a device without priorities, the
- *	other workers take urgent jobs as well, before all other jobs.
+ *	other workers take urgent jobs, too, and take them first if their stream is empty.
  */
 #ifndef RNL_LOOP_H
 #define RNL_LOOP_H

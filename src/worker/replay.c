@@ -28,7 +28,7 @@ static void forget(struct rnl__worker *w, struct rnl__replay *r)
 	r->left = 0;
 }
 
-/* Returns the function's entry, perhaps by reuse of the least used one; NULL: no memory. */
+/* Returns the function's entry; a new entry replaces the least recently used.  NULL: no memory. */
 static struct rnl__replay *replay_get(struct rnl__worker *w, rnl__function *fn)
 {
 	struct rnl__replays *all = &w->replays;
@@ -50,7 +50,7 @@ static struct rnl__replay *replay_get(struct rnl__worker *w, rnl__function *fn)
 	return least;
 }
 
-/* Discards the run before a wait, because the two runs that are compared must be consecutive. */
+/* Puts off the next try, and forgets the last run: only consecutive runs are compared. */
 static void wait_longer(struct rnl__worker *w, struct rnl__replay *r)
 {
 	r->wait = r->next_wait;
@@ -108,7 +108,7 @@ static bool may_use_stream_0(const struct rnl__worker *w, rnl__function *fn)
 	return w->device->info.cuda && rnl__unit_is_silent(fn);
 }
 
-/* Makes the call and notes what it issues.  Returns its result. */
+/* Makes the call and notes the operations that it issues.  Returns its result. */
 static int replay_call_noted(struct rnl__worker *w, const struct rnl__guard_call *call,
 			     struct rnl__notes *notes)
 {
@@ -233,7 +233,7 @@ static int replay(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 
 int rnl__replay_call(struct rnl__worker *w, const struct rnl__guard_call *call)
 {
-	/* The host device has no capture: it notes what a function issues in both cases. */
+	/* The host device has no capture: with both flags, it notes what a function issues. */
 	const bool captured = rnl__thread.job->flags & RNL__JOB_CAPTURED && ops_of(w)->record_create;
 	struct rnl__replay *r = replay_get(w, call->fn);
 

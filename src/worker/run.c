@@ -107,7 +107,7 @@ static void run_log_positive(struct rnl__worker *w, struct rnl_job *job, int res
 		      "EIO", name, result);
 }
 
-/* Like call(), but also records it for health and statistics.  @now: when a timed job started. */
+/* Like call(), but also records the call for health and statistics.  @now: a timed job's start. */
 static int run_call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 {
 	bool timed = job->flags & RNL__JOB_TIMED;
@@ -151,7 +151,7 @@ static void mark_before(struct rnl__worker *w, struct rnl_job *job)
 		(void)rnl__complete_reached(w, 0);
 }
 
-/* Records an event for a large job, or for a job of a barrier, which streams may join. */
+/* Records an event for a large job, or for a job of a barrier: streams may join the barrier. */
 static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 {
 	int ret = rnl__inflight_mark(&w->inflight, true, false);
@@ -165,8 +165,8 @@ static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 }
 
 /*
- * Adds a job that has left work on the stream, or will with its group.  If a mark fails, the job
- * may be completed and gone on return.
+ * Adds a job that has left work on the stream, or will leave it with its group.  If a mark fails,
+ * the job may be completed and gone on return.
  */
 static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 {
@@ -178,8 +178,8 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 	if (job->barrier) {
 		rnl__barrier_place(job->barrier, w->index, job->seq);
 		/*
-		 * A stream that waited for the event would not yet find the staged copy, or what a
-		 * hold stands for.
+		 * A stream that waited for the event could miss the staged copy, or the outside
+		 * work that a hold stands for.
 		 */
 		if (rnl__staging_owes(&w->staging, job->seq) || job->flags & RNL__JOB_HELD)
 			job->flags |= RNL__JOB_OWES;
@@ -230,8 +230,8 @@ static void track_called(struct rnl__worker *w, struct rnl_job *job, bool empty,
 }
 
 /*
- * Completes a job whose function is not called.  A job of a chain must be done after the job
- * before it, which may be on the stream: then this job goes on the stream as well, without work.
+ * Completes a job whose function is not called.  A job of a chain must be done after the job before
+ * it.  So if the stream is not empty, the job goes on the stream as well, without work.
  */
 static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
 {

@@ -62,7 +62,7 @@ static int set_up(struct rnl__worker *w)
 	if (ret)
 		return ret;
 	rnl__thread.worker = w;
-	/* The stream is new. */
+	/* The stream is new: it has joined no other stream. */
 	rnl__worker_forget_joins(w);
 	rnl__thread.stream->gather = &w->gather;
 	if (!w->ranges)
@@ -113,7 +113,7 @@ static void call_on_stop(struct rnl__worker *w)
 		rnl__guard_leave(w);
 }
 
-/* Serves until a command ends it.  Returns 0, or why the worker could not begin. */
+/* Serves until a command ends it.  Returns 0, or the error if the worker could not begin. */
 static int serve(struct rnl__worker *w)
 {
 	int ret;

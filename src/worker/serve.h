@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker's thread: creates the worker's stream and memory, then serves or is away, by commands.
+ * A worker's thread: creates the worker's stream and memory, then serves or is away, as commanded.
  *
  * DESIGN
  *	The pool's hooks are called at the begin and end of each time that the worker serves.  A

@@ -7,8 +7,8 @@
 #include "worker/share.h"
 
 /*
- * Returns true if a worker has one job in its queue, and is about to take it.  On a GPU, a thief
- * that also got a job of its own would have two, one after the other, and the worker none.
+ * Returns true if a worker of a GPU has one job in its queue, and is about to take it.  A thief
+ * that also got a job of its own would have two jobs, one after the other, and the worker no job.
  */
 static bool comes_for_it(struct rnl__worker *w)
 {
@@ -17,7 +17,7 @@ static bool comes_for_it(struct rnl__worker *w)
 	       rnl__worker_attends(w);
 }
 
-/* Returns true if workers of @w's kind may take urgent and other jobs that are queued at @other. */
+/* Returns true if @w may take jobs of the kind, urgent or not, that is queued at @other. */
 static bool serves_the_same(struct rnl__worker *w, struct rnl__worker *other)
 {
 	return w->urgent == other->urgent || (!w->urgent && !w->device->priorities);
@@ -33,7 +33,7 @@ static bool share_may_have(struct rnl__worker *w, struct rnl__worker *other)
 /*
  * Returns the next of the first @nr workers, from @i on, that a thief must check.  With over 64
  * workers, skips idle sleepers: a worker sets its idle bit with an empty queue, and a thread that
- * puts a job there clears the bit and wakes it.  The full barriers of share.h cover old bits, too.
+ * puts a job there clears the bit and wakes it.  The full barriers of share.h make stale bits safe.
  */
 static unsigned share_next(struct rnl_pool *pool, unsigned i, unsigned nr)
 {
@@ -67,7 +67,7 @@ static bool others_have(struct rnl__worker *w)
 	return false;
 }
 
-/* Returns true if a worker with an empty stream, asleep or awake, is about to look for jobs. */
+/* Returns true if a worker, asleep or awake, has an empty stream and queue, and may take jobs. */
 static bool share_idles(struct rnl__worker *w)
 {
 	/* relaxed: a worker that must leave may steal nothing; the caller checks again soon */
@@ -158,9 +158,9 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__idle_set *idle_se
 }
 
 /*
- * The thread that put a job on this queue either woke this worker, or saw that it attends, and
- * left the other workers asleep: one of them can have the job.  A wake may be for a job in any
- * queue: if this worker took another job, it must wake another worker.
+ * The thread that put a job on this queue either woke this worker, or saw it about to check its
+ * queue, and left the other workers asleep.  Now one of them can take the job.  A wake may be for a
+ * job in any queue: a woken worker that took some job must wake another worker for the rest.
  */
 void rnl__share_queue(struct rnl__worker *w)
 {

@@ -9,8 +9,7 @@
  *	A worker marks itself occupied, then checks its queue.  A submit puts its job there, then
  *	checks whether the worker is occupied.  A full barrier separates the two steps on both
  *	sides, so at least one side sees the other.
- *	A wake-up is for a job in any queue.  A worker that was woken and took another job passes
- *	the wake-up on.
+ *	A wake-up names no job.  So a woken worker that takes a job wakes another if jobs are left.
  *	All functions here run on the worker's own thread.
  */
 #ifndef RNL_SHARE_H
@@ -47,7 +46,7 @@ static inline void rnl__share_attend(struct rnl__worker *w, bool was_occupied)
 	atomic_store_explicit(&w->occupied, was_occupied, memory_order_release);
 }
 
-/* Wakes an idle worker, if one may take a job of this worker's queue. */
+/* Wakes an idle worker for a job of this worker's queue; after a wake-up, of any queue. */
 void rnl__share_queue(struct rnl__worker *w);
 
 /*
@@ -60,22 +59,23 @@ static inline bool rnl__share_counted(struct rnl__worker *w)
 }
 
 /*
- * Returns a worker to steal from, or NULL.  If the thief's stream is empty, any worker; else only
- * one that has more jobs queued than the thief has in flight: a job that waits until its own
- * worker has woken runs concurrently with the thief's jobs, but would run after them here.  A job
- * that another worker could start immediately is not stolen to go after a long one.
+ * Returns a worker to steal from, or NULL.  A thief with an empty stream steals from any worker,
+ * another thief only from a worker with more queued jobs than it has in flight: the stolen job runs
+ * after the thief's jobs, but would run concurrently with them if it waited for its own worker to
+ * wake.  A job that another worker could start immediately is not stolen to go after a long job.
  */
 struct rnl__worker *rnl__share_victim(struct rnl__worker *w);
 
 /*
  * Returns true if the worker leaves the jobs of its queue to others: other workers may take each
- * of them, and one has nothing to do.
+ * job, and one of these workers has nothing to do.
  */
 bool rnl__share_leave(struct rnl__worker *w);
 
 /*
  * Called when a job was taken off the queue of @from: wakes threads that wait for space there, and
- * shares the worker's queue.  A full barrier must separate the take and this call.
+ * perhaps an idle worker for this worker's queue.  A full barrier must separate the take and this
+ * call.
  */
 static inline void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *from)
 {
@@ -83,7 +83,7 @@ static inline void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *f
 
 	rnl__worker_made_space(from);
 	if (from != w)
-		/* The other worker may be about to leave, and may have seen the job counted. */
+		/* The other worker may wait to leave, after it saw the job still counted. */
 		(void)rnl__park_wake(&from->park);
 	if (w->woken || rnl__idle_set_any(&pool->idle_set) ||
 	    rnl__idle_set_any(&pool->urgent_idle_set))
@@ -96,7 +96,7 @@ static inline void rnl__share_running(struct rnl__worker *w, struct rnl_job *job
 	if (job)
 		/* relaxed: the store below publishes it */
 		atomic_store_explicit(&w->running_since, rnl__now_coarse(), memory_order_relaxed);
-	/* [worker.H1] release: since when, to a thread that sees the job; pairs with [stats.H1] */
+	/* [worker.H1] release: publishes `running_since` with the job; pairs with [stats.H1] */
 	atomic_store_explicit(&w->running, job, memory_order_release);
 }
 

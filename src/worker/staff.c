@@ -33,7 +33,7 @@ static int start_thread(struct rnl__worker *w)
 {
 	int ret;
 
-	/* The thread could not attach itself, and would not end: see serve_end_thread(). */
+	/* On a failed device a thread cannot attach, and does not end: see serve_end_thread(). */
 	if (rnl__device_failed(w->device))
 		return -EIO;
 	rnl__latch_add(&w->present, 1);
@@ -118,7 +118,7 @@ static void count_workers(struct rnl_pool *pool, unsigned from, unsigned to)
 		rnl__queue_close(&rnl__worker_at(pool, i)->queue);
 }
 
-/* Makes workers [from, to) serve.  Returns 0, or the error of one that cannot: then none serves. */
+/* Makes workers [from, to) serve: all of them, or, if one fails, none.  Returns 0 or the error. */
 static int bring_in(struct rnl_pool *pool, unsigned from, unsigned to)
 {
 	int ret = make_workers(pool, to);
@@ -204,7 +204,7 @@ static void serve_generation(struct rnl_pool *pool, struct rnl__staff staff)
 	rnl__tsan_release(&pool->serving);
 	/* [pool.T4] release: all earlier keyed jobs are done; pairs with [pool.T3] */
 	atomic_store_explicit(&pool->serving, staff.generation, memory_order_release);
-	/* [staff.S1] full barrier: the lane is open before the check; pairs with [park.S1] */
+	/* [staff.S1] full barrier: the lane is open before the wakes; pairs with [park.S1] */
 	rnl__full_barrier();
 	for (unsigned i = 0; i < pool->nr_urgent + staff.nr; i++)
 		(void)rnl__park_wake(&rnl__worker_at(pool, i)->park);
@@ -228,8 +228,8 @@ int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
 }
 
 /*
- * Changes the staff.  Its new workers serve already; workers that are no longer in it serve until
- * their jobs are done.
+ * Changes the staff.  Workers that join it serve already; workers that leave it serve until their
+ * jobs are done.
  */
 static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned nr)
 {

@@ -9,9 +9,9 @@
  *	that has left has the bit AWAY.  An earlier reservation is counted, so the worker knows
  *	whether it may leave.
  *	Keyed jobs of a generation use one of two lanes.  A resize publishes the new staff, shuts
- *	the old lanes, waits until all jobs that were promised to them are done, and then lets the
- *	workers take from the new lanes.  So the jobs of a key keep their order when the key moves
- *	to another worker.  A worker may read the served generation and be preempted during two
+ *	the old lanes, waits until all jobs counted for them are done, and then lets the workers
+ *	take from the new lanes.  So the jobs of a key keep their order when the key moves to
+ *	another worker.  A worker may read the served generation and be preempted during two
  *	resizes, after which the lane is in use again: so each job carries its generation.
  *	A worker that leaves keeps its thread, its stream and its events: the pool may grow again.
  *	Model: tests/model/resize.pml.
@@ -23,12 +23,12 @@
 
 struct rnl__tracks;
 
-/* Starts a new pool's workers.  Returns 0, or the error of one that failed: then none serves. */
+/* Starts a new pool's workers: all of them, or, if one fails, none.  Returns 0 or the error. */
 int rnl__staff_start(struct rnl_pool *pool, unsigned nr_workers);
 
 /*
- * Makes each worker, also if it starts later, record its jobs in its track of @tracks, or stop
- * recording if NULL.  Blocks until each worker has done so.  Must not be called on a worker.
+ * Makes each worker, including later ones, record its jobs in its track of @tracks, or, if @tracks
+ * is NULL, stop recording.  Blocks until each worker has done so.  Must not be called on a worker.
  */
 void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__tracks *tracks);
 

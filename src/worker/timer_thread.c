@@ -20,18 +20,18 @@
 #include "worker/timer_thread.h"
 #include "worker/share.h"
 
-#define REST_NS 500000u		/* between two scans, so that several cancels share one */
+#define REST_NS 500000u		/* between two scans, so that several cancels share a scan */
 #define REST_TIMES 8		/* the rest is this many times as long as the scan, ... */
-#define REST_MAX_NS 2000000u	/* ... but no longer: completions are due within some ms */
+#define REST_MAX_NS 2000000u	/* ... but at most this: completions are due within some ms */
 
 /* The state that the thread keeps between two scans. */
 struct timer_thread {
 	struct rnl_pool *pool;
 	struct rnl__timer_break brk;
-	uint32_t cancels, outside, cancels_of_all;	/* that it has processed */
+	uint32_t cancels, outside, cancels_of_all;	/* counts that it has processed */
 	bool queued_cancelled;		/* it has queued jobs that a scan must find now */
-	uint64_t rests_until;		/* it scans no queue before */
-	uint64_t outside_rests_until;	/* ... nor all delayed jobs and notices */
+	uint64_t rests_until;		/* it scans no queue before this time */
+	uint64_t outside_rests_until;	/* ... and not all delayed jobs before this */
 };
 
 /* ---- a queue ------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static void timer_complete(struct rnl__worker *self, struct rnl__worker *from, s
 	}
 }
 
-/* Wakes those concerned after jobs of a worker's queue were completed without the worker. */
+/* Notifies all waiters after the timer thread has completed jobs of a worker's queue. */
 static void timer_notify(struct rnl_pool *pool, struct rnl__worker *from)
 {
 	rnl__owed_tell(&pool->timer.self);
@@ -108,7 +108,7 @@ static void search_queue(struct rnl__worker *from, uint64_t now)
 		timer_notify(pool, from);
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all queues ---------------------------------------------------------- */
 
 /* Returns when a queue must be searched. */
 static uint64_t search_time(struct timer_thread *t)
@@ -223,8 +223,8 @@ static void timer_notify_barriers(struct rnl_pool *pool)
 }
 
 /*
- * Rests after a wake for nothing that is due, because other submits may follow immediately.  A
- * cancel ends the rest, unless the timer thread may not search yet.
+ * Rests after a wake when nothing is due, because other submits may follow immediately.  A cancel
+ * ends the rest, unless an earlier cancel already waits for the next scan.
  */
 static void rest(struct timer_thread *t)
 {
