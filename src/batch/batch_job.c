@@ -79,7 +79,7 @@ static void take_requests(struct rnl__batch *batch)
 	batch->slab = NULL;
 	batch->nr = 0;
 	more = look_and_take(batch);
-	/* A request that asked meanwhile may be taken already: then it needs no other batch. */
+	/* A commit that asked meanwhile needs no other batch if this batch takes its request. */
 	if (!more && batch->nr < b->max_batch && rnl__schedule_asked(b))
 		more = look_and_take(batch);
 	rnl__cells_pick(batch);
@@ -187,7 +187,7 @@ static unsigned char *output_of(const struct rnl__batch *batch, uint32_t i)
 	return rnl__cell_at(batch->batcher, batch->cells[i]);
 }
 
-/* Returns the first result after @i whose cell does not follow the one before. */
+/* Returns the first result after @i whose cell does not follow the previous result's cell. */
 static uint32_t batch_end_of_run(const struct rnl__batch *batch, uint32_t i)
 {
 	for (i++; i < batch->nr && batch->cells[i] == batch->cells[i - 1] + 1; i++)
@@ -420,8 +420,8 @@ static uint32_t nr_failed(const struct rnl__batch *batch, const int32_t *status,
 }
 
 /*
- * Counts and releases the slots first: a thread that sees a request done finds it counted and its
- * slot free.
+ * Counts the batch and releases its slots first: a thread that sees a request done finds the
+ * request counted and its slot free.
  */
 static void complete_all(struct rnl__batch *batch, int error)
 {

@@ -264,7 +264,7 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 	if (ret)
 		return ret;
 	batcher_fill_in(&attr, used.nr);
-	/* Each part needs a batch and a slab. If the parts are fewer, each uses several devices. */
+	/* Each part needs a batch and a slab.  With few parts, a part serves several devices. */
 	nr_parts = rnl__smaller(used.nr, rnl__smaller(attr.max_in_flight, attr.nr_slabs));
 	b = aligned_alloc(RNL__CACHE_LINE, nr_parts * sizeof(*b));
 	if (!b)
@@ -284,7 +284,7 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 void rnl_batcher_destroy(struct rnl_batcher *b)
 {
 	if (!b || rnl__pool_check(b->pool))
-		return;		/* NULL, or the parent's in a forked child, which has no workers */
+		return;		/* NULL, or the parent's batcher in a child without workers */
 	for (unsigned i = 0; i < b->nr_parts; i++)
 		/* relaxed: a callback that runs now may see it later */
 		atomic_store_explicit(&b[i].closed, true, memory_order_relaxed);

@@ -9,29 +9,29 @@
  *	opens the next free one.
  *	A commit sets its slot's state, then asks for a taker (schedule.c).  If a batch is idle, its
  *	job is submitted, so a single request starts immediately.  The job takes all committed
- *	requests, on any free worker; while all are busy, requests collect, and a batch takes more.
- *	If a slot is reserved but not committed, the taker marks it as skipped and goes on.  The
- *	commit finds the mark and puts the request on the list of late requests, which a later batch
- *	takes first.  So no request waits for a slow producer, and no clock is needed.  A producer
- *	that died costs its slab; another slab is made instead, up to max_slabs.  Most producers are
- *	near the end of a copy, and a skipped slot costs one more copy to the device, so a taker
- *	first polls for about a microsecond.
+ *	requests, on any free worker; while all workers are busy, requests collect, and a batch
+ *	takes more.  If a slot is reserved but not committed, the taker marks it as skipped and goes
+ *	on.  The commit finds the mark and puts the request on the list of late requests, which a
+ *	later batch takes first.  So no request waits for a slow producer, and no clock is needed.
+ *	A producer that died costs its slab; another slab is made instead, up to max_slabs.  A
+ *	producer that has not committed is usually near the end of its copy, and a skipped slot
+ *	costs one more copy to the device, so a taker first polls for about a microsecond.
  *	All slots of a batch are in one slab.  A run of neighbours is one copy, so usually there is
  *	one copy in.  On the device requests are dense, in the order of the batch.  A slab is reused
- *	when all its requests are done, before they are released.
+ *	when all its requests are done, even if they are not released yet.
  *	A result has a cell from its batch until the release of its request, and each cell is reused
  *	separately.  A slot is given out only with a promise of a cell, so a committed request does
- *	not wait for a release either.  Cells are promised for all slots of a slab together, as far
- *	as they last, so a reserve and a release change one shared word each.  The taker picks the
- *	cells of a batch.  If there are enough neighbours, it picks those, and there is one copy
- *	out; otherwise it picks any free cells, with one copy for each run of neighbours.
+ *	not wait for a release either.  Cells are promised for all slots of a slab together, or for
+ *	as many as are free, so a reserve and a release change one shared word each.  The taker
+ *	picks the cells of a batch.  If there are enough neighbours, it picks those, and there is
+ *	one copy out; otherwise it picks any free cells, with one copy for each run of neighbours.
  *	A small batch is not copied: the function gets the slots and cells themselves.  If they are
  *	not neighbours, or not aligned as promised, it gets pinned memory of the batch.  The worker
  *	copies the requests to this memory and the results from it to their cells.
- *	A batcher over several devices has a part for each, with its own slabs and batches.  A
- *	thread takes turns with the parts, and stays at each part for the requests of one batch, 32
- *	at most.  This loads the parts evenly, and few producers write to one part's words at a
- *	time.  A request that would wait goes to a part that has space.
+ *	A batcher over several devices has parts, usually one for each device, with their own slabs
+ *	and batches.  A thread uses the parts in turn, and stays with a part for as many requests as
+ *	a batch has, at most 32.  This loads the parts evenly, and few producers write to one part's
+ *	words at a time.  A request that would wait goes to a part that has space.
  *	Model: tests/model/batch.pml.
  *
  *	Each file calls only files after it:
@@ -102,7 +102,7 @@ static inline bool rnl__slab_is(uint64_t word, enum rnl__slab_state state, uint6
 	return (word ^ rnl__slab_word(state, round)) >> RNL__SLAB_ROUND_SHIFT == 0;
 }
 
-/* Returns true if @round is later than the word's, by less than half of all rounds. */
+/* Returns true if @round is later than the word's round, by less than half of all rounds. */
 static inline bool rnl__slab_before(uint64_t word, uint64_t round)
 {
 	const uint64_t mask = (1u << RNL__SLAB_ROUND_BITS) - 1;
@@ -140,7 +140,7 @@ enum { RNL__SLOT_SKIPPED = 1, RNL__SLOT_COMMITTED, RNL__SLOT_CANCELLED };
 
 static inline uint64_t rnl__slot_state(uint64_t round, unsigned what)
 {
-	/* round + 1, because slots begin with state 0, which is no round's */
+	/* round + 1, because slots begin with state 0, which belongs to no round */
 	return (round + 1) << 2 | what;
 }
 
@@ -162,7 +162,7 @@ struct rnl__slab {
 	unsigned char *in, *out;	/* slots; cells, used independently of the slots */
 	struct rnl_span *spans;		/* NULL: requests are of one size */
 	struct rnl__slot *slots;
-	_Atomic uint64_t *cells;	/* a bit per free cell; after the slots, on own lines */
+	_Atomic uint64_t *cells;	/* set bits: free cells; after the slots, on own lines */
 };
 
 /* A cell's number is its slab and its index, so cells of two slabs are never neighbours. */
@@ -211,7 +211,7 @@ struct rnl_batcher {
 	bool variable, has_status;
 	uint32_t max_batch, nr_slots;	/* nr_slots: slots of a slab */
 	uint32_t nr_units;		/* units of a slab's input, if variable */
-	uint32_t cell_unit;		/* a batch's first cell is aligned at multiples of it */
+	uint32_t cell_unit;		/* cells at a multiple of this index are aligned */
 	size_t in_bytes, out_bytes, slab_bytes;
 	size_t small_bytes;		/* RNL__BATCH_SMALL; 0: all batches are copied */
 	unsigned max_slabs, nr_batches;
@@ -264,7 +264,7 @@ static inline struct rnl__slab *rnl__slab_of(struct rnl_batcher *b, uint64_t rou
 int rnl__slab_make(struct rnl_batcher *b);
 void rnl__slabs_free(struct rnl_batcher *b);
 
-/* Gives a request of @bytes a slot and the promise of a cell.  Returns 0; -EAGAIN: none is free. */
+/* Gives a request of @bytes a slot and a promised cell.  Returns 0; -EAGAIN: no slot or no cell. */
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes);
 
 /* Releases @nr slots; the last release frees the slab. */
@@ -278,7 +278,7 @@ uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most);
 /* Settles @nr promises that were kept, or are not needed. */
 void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr);
 
-/* Wakes threads that found no cell.  The caller has a full barrier before the call. */
+/* Wakes threads that found no cell.  A full barrier must precede the call. */
 void rnl__cells_wake(struct rnl_batcher *b);
 
 /* Called by the taker: picks cells for the batch's requests, which have promises. */
@@ -296,7 +296,7 @@ static inline unsigned char *rnl__cell_at(const struct rnl_batcher *b, uint32_t 
 
 /* ---- schedule ------------------------------------------------------------- */
 
-/* Asks for a batch to take a committed request.  The caller has a full barrier before the call. */
+/* Asks for a batch to take a committed request.  A full barrier must precede the call. */
 void rnl__schedule_ask(struct rnl_batcher *b);
 
 /* Called by the taker before it looks for requests: later commits ask again. */
@@ -306,7 +306,7 @@ bool rnl__schedule_asked(struct rnl_batcher *b);
 /* Ends the taking.  @more: requests are left. */
 void rnl__schedule_taken(struct rnl_batcher *b, bool more);
 
-/* Ends a batch: it takes again, or is idle; then the batcher may be freed. */
+/* Ends a batch: it takes again, or becomes idle.  The batcher may be gone on return. */
 void rnl__schedule_ended(struct rnl__batch *batch);
 
 /* ---- taking --------------------------------------------------------------- */

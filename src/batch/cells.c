@@ -32,7 +32,7 @@
 
 /* ---- promises --------------------------------------------------------------- */
 
-/* Returns how many cells, up to @most, are free and not promised, while @promised holds. */
+/* Returns how many cells, up to @most, are free and not promised, if `promised` is @promised. */
 static uint32_t count_cells(struct rnl_batcher *b, uint64_t promised, uint32_t most)
 {
 	/* [batch.P4] acquire: the bits of picked cells are clear; pairs with [batch.P3] */
@@ -104,7 +104,7 @@ void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr)
 
 /* ---- picking ---------------------------------------------------------------- */
 
-/* Returns the first cell of a slab in [at, end) that is free, or in use; @end: there is none. */
+/* Returns the first cell in [at, end) that is free, or not, as @is_free says; @end if none is. */
 static uint32_t find_cell(const struct rnl__slab *slab, uint32_t at, uint32_t end, bool is_free)
 {
 	while (at < end) {
@@ -139,7 +139,7 @@ static void pick_cells(struct rnl__batch *batch, struct rnl__slab *slab, uint32_
 
 /*
  * Picks runs of at least @least cells that begin at a multiple of @unit.  Searches from the end of
- * the last batch's cells.  Returns the number of requests that have a cell then.
+ * the last batch's cells.  Returns the number of requests that have a cell now.
  */
 static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_t unit)
 {
@@ -173,7 +173,7 @@ static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_
 	return nr;
 }
 
-/* Picks cells.  If a small batch gets one run that begins at a unit, its results need no copy. */
+/* Picks cells; for a small batch one aligned run if possible: then its results need no copy. */
 void rnl__cells_pick(struct rnl__batch *batch)
 {
 	const struct rnl_batcher *b = batch->batcher;

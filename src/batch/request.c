@@ -49,7 +49,7 @@ static int check_request(const char *call, const struct rnl_request *request)
 			       "was not initialised: call rnl_job_init(&request->job, NULL)");
 }
 
-/* Returns 0 if the request has a slot or a result to release, or -EINVAL if it has none. */
+/* Returns 0 if the request has a slot or a result to release, else -EINVAL; or -EOWNERDEAD. */
 static int check_in_use(const char *call, const struct rnl_request *request)
 {
 	int ret = check_request(call, request);
@@ -94,7 +94,7 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 			       "release it");
 }
 
-/* Returns the text for an attribute that requests may not have; NULL: the job has no such one. */
+/* Returns the text for an attribute that requests may not have; NULL: the job has none. */
 static const char *not_for_requests(const struct rnl_job *job)
 {
 	static const struct { uint32_t flag; const char *why; } flags[] = {
@@ -116,7 +116,7 @@ static const char *not_for_requests(const struct rnl_job *job)
 	return NULL;
 }
 
-/* Checks that the job has nothing except, perhaps, a barrier of the batcher's pool. */
+/* Checks the job's attributes: some are not for requests, and its barrier must be of this pool. */
 static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 {
 	const char *why = NULL;
@@ -164,7 +164,7 @@ static unsigned choose(struct rnl_batcher *b)
 
 	if (b->nr_parts == 1)
 		return 0;
-	/* Fibonacci hashing (Knuth, 6.4) mixes: a thread may alternate between batchers. */
+	/* Mixed by Fibonacci hashing (Knuth, 6.4): a thread may alternate between batchers. */
 	own = (uint32_t)(rnl__thread_number() + turns++ / b->turn) * 2654435769u;
 	own = (unsigned)((uint64_t)own * b->nr_parts >> 32);
 	if (!is_calm(&b[own]))
@@ -290,7 +290,7 @@ int rnl_request_commit(struct rnl_request *request)
 static void give_slot(struct rnl_batcher *b, const struct rnl_request *request)
 {
 	rnl__figure_add_any(&b->figures.cancelled, 1);
-	/* Otherwise a taker releases the slot when it reaches it. */
+	/* If the taker has not skipped the slot, it releases the slot when it gets there. */
 	if (set_slot(b, request, RNL__SLOT_CANCELLED))
 		rnl__slab_release(b, &b->slabs[request->slab], 1);
 	else

@@ -70,8 +70,8 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 	if (word & ASKED)
 		return;
 	/*
-	 * Before ASKED is set, because other commits then rely on this call.  A drain must wait
-	 * until the job counts, and a destroy until the batch has ended.
+	 * Both precede ASKED, because other commits rely on this call once ASKED is set: a drain
+	 * must wait until the job counts, and a destroy until the batch has ended.
 	 */
 	(void)rnl__outside_enter(pool, RNL__OPERATION, 1);
 	rnl__latch_add(rnl__batcher_busy(b), 1);
@@ -84,8 +84,8 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 			next = (next & ~bit_of(batch->index)) | TAKER;
 		/*
 		 * [batch.W1] acquire: the batch as its last run left it; pairs with [batch.W2].
-		 * release: a drain after a commit that sees ASKED sees the operation that we began;
-		 * pairs with [batch.A1].
+		 * release: if a commit sees ASKED, a drain after this commit sees the operation
+		 * that we began; pairs with [batch.A1].
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));

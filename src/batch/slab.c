@@ -142,7 +142,7 @@ static bool close_slab(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t w
 	limit = atomic_exchange_explicit(&slab->limit, 0, memory_order_relaxed);
 	if (limit != rnl__slab_limit(round, nr))
 		rnl__cells_settle(b, (uint32_t)(limit - rnl__slab_limit(round, nr)));
-	/* [batch.H2] acq_rel: like a release, if no slot is held now; pairs with [batch.H1] */
+	/* [batch.H2] acq_rel: like [batch.H1], if no slot is held now; pairs with [batch.H1] */
 	if (atomic_fetch_add_explicit(&slab->held, nr, memory_order_acq_rel) + nr == 0)
 		recycle(b, slab);
 	return true;

@@ -59,7 +59,7 @@ static void collect_late(struct rnl_batcher *b)
 	*end = (struct rnl_request *)rnl__job_in_order(rnl__inbox_take_all(&b->late));
 }
 
-/* Takes the late requests that are in the slab of the first one. */
+/* Takes the late requests of one slab: the batch's slab, or else the first late request's slab. */
 static void take_late(struct rnl__batch *batch)
 {
 	struct rnl_batcher *b = batch->batcher;
