@@ -23,7 +23,7 @@
 #define START "rnl_map_start()"
 #define CHUNK_BYTES (8u << 20)	/* saturates the bus; a launch costs little next to it */
 #define CHUNK_BYTES_MIN (256u << 10)
-#define CHUNKS_EACH 4		/* chunks of a worker, before chunks become smaller */
+#define CHUNKS_EACH 4		/* wanted per worker: chunks are made smaller for this */
 
 #define IN_FLIGHT_MIN 4		/* jobs of a GPU without CPU copies: one in each stage, one next */
 #define IN_FLIGHT_BYTES (32u << 20) /* with small chunks, more jobs up to this size */
@@ -98,8 +98,8 @@ static uint64_t find_chunk(const struct rnl_map *spec, unsigned nr_workers)
 }
 
 /*
- * Returns the kind of an array's memory.  If a part is pageable, the whole array counts as pageable
- * and a CPU copies it, because a device copy of pageable memory would block its caller.
+ * Returns the kind of an array's memory.  If its begin or its end is pageable, the whole array
+ * counts as pageable: CPUs copy it, as a device copy of pageable memory would block its caller.
  */
 static enum rnl__memory map_memory_kind(struct rnl_pool *pool, const void *mem, uint64_t bytes)
 {
@@ -240,10 +240,10 @@ static int look_at_arrays(struct rnl__map *map)
 }
 
 /*
- * Returns the number of jobs that keep the device busy.  If CPUs copy, all workers do: of a
- * worker's two jobs, one is on the device while the other is copied.  The staged memory is limited
- * to what caches hold.  A GPU without CPU copies has one engine for each direction: a few chunks
- * keep it busy, and further chunks would only wait.
+ * Returns the number of jobs that keep the device busy.  If CPUs copy, all workers copy: while one
+ * of a worker's two jobs is on the device, the chunk of the other job is copied.  The staged memory
+ * is limited to the size of caches.  A GPU without CPU copies has one engine for each direction: a
+ * few chunks keep it busy, and further chunks would only wait.
  */
 static uint64_t enough_jobs(const struct rnl__map *map, unsigned nr_workers)
 {

@@ -10,8 +10,8 @@
  *	waits.  The chunks' device memory is scratch, so a stream has one chunk at a time.
  *	Until the last job leaves, the pool cannot drain, and the map's barrier counts the map.
  *	In order, a job waits for its chunk, but no thread does: map_job.c has the states.
- *	A worker spends no longer in a map than one callback.  After an error no job waits: the job
- *	that notes the error resumes all other jobs.
+ *	A job calls read() and write() for its own chunks only, so a map keeps no worker for long.
+ *	After an error no job waits: a job that leaves then resumes the waiting jobs.
  *
  *	map.c		attributes, memory, the start
  *	map_job.c	a job, by its states: which chunks it takes, and when
@@ -62,7 +62,7 @@ struct rnl__map_job {
 
 /*
  * The event from which a device's times count.  Only the host's clock relates several devices, so
- * their times are accurate to the delay between a read of that clock and its event.
+ * the times of two devices may be off by the delay between a clock read and the event's record.
  */
 struct rnl__map_base {
 	struct rnl__event *event;

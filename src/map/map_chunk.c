@@ -55,7 +55,7 @@ uint64_t rnl__map_chunk_bytes(const struct rnl__map *map, const struct rnl_chunk
 	return (c->before + c->nr + c->after) * map->spec.in_bytes;
 }
 
-/* A part of a chunk with its halos, which are in up to three places of the host's memory. */
+/* A part of a chunk and its halos: together they are in up to three places of host memory. */
 struct source {
 	const unsigned char *mem;
 	uint64_t bytes;
@@ -196,7 +196,7 @@ static int chunk_copy_out(struct rnl__map *map, struct rnl__map_slot *slot)
 }
 
 /*
- * Issues a stage between its events.  If @begins is false, the stage before has recorded its begin.
+ * Issues a stage between its events.  If @begins is false, the previous stage's end is its begin.
  */
 static int issue_stage(struct rnl__map *map, struct rnl__map_slot *slot, unsigned stage,
 		       bool begins)

@@ -48,7 +48,7 @@ static void map_note_error(struct rnl__map *map, int error)
 
 /* ---- its chunks ---------------------------------------------------------- */
 
-/* Takes the next chunks; at the end fewer, or no chunk. */
+/* Takes and reads the next chunks: per_job of them, at the end fewer, or no chunk. */
 static int take_chunks(struct rnl__map *map, struct rnl__map_job *job)
 {
 	/* relaxed: in order, `reading` orders it; otherwise the order of jobs does not matter */
