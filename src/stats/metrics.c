@@ -157,7 +157,7 @@ static const struct {
 	{ "jobs_held", "gauge", "Jobs that wait for nothing but their holds.", FIELD(held) },
 };
 
-/* Writes the guard's figures.  The pool has a guard if it is on, or for private streams on CUDA. */
+/* Writes the guard's figures.  A pool of private streams on CUDA has a guard in any case. */
 static void put_guard(const struct page *p)
 {
 	const struct rnl_guard_stats *guard = &p->all.stats.guard;

@@ -103,7 +103,7 @@ int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_pool_stats
 
 /* ---- health -------------------------------------------------------------- */
 
-/* Returns how long a worker has been at one job; 0: it has no job, or has just started it. */
+/* Returns how long a worker has had its current job; 0: it has no job, or has just started it. */
 static uint64_t busy_for(struct rnl__worker *w, uint64_t now, const struct rnl_job **job,
 			 bool *on_device)
 {

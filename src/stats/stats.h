@@ -23,7 +23,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w);
 /* Returns the text of rnl_pool_stats_text(), which the caller frees; NULL: no memory. */
 char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length);
 
-/* Adds the figures of all workers and of the timer thread, and the deferred jobs. */
+/* Adds the figures of all workers, of the timer thread, and of the pool as a whole. */
 void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool);
 
 #endif

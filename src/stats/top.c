@@ -4,10 +4,10 @@
  *
  * DESIGN
  *	A thread accepts one connection after the other, writes the text of rnl_pool_stats_text()
- *	and a last line, "# EOF", and closes it.  So workers are not involved, and a reader detects
- *	a truncated text.  The thread reads nothing, and waits a second at most for a slow reader.
- *	The socket gets its mode before its name, so other users can never connect.  A dead
- *	program's socket refuses connections, and its name is reused.
+ *	and a last line, "# EOF", and closes the connection.  So workers are not involved, and a
+ *	reader detects a truncated text.  The thread reads nothing, and waits a second at most for a
+ *	slow reader.  The socket gets its mode before its name, so other users can never connect.  A
+ *	dead program's socket refuses connections, and its name is reused.
  *	The end shuts the socket down, which ends the accept.
  */
 #include "config.h"
