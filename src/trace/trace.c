@@ -89,7 +89,7 @@ static void *writer_main(void *arg)
 	bool much;
 
 	rnl__thread_name(t->pool->name, "trace");
-	/* The traced work has priority.  Linux has a priority for each thread. */
+	/* The traced work goes first.  On Linux this call changes only the calling thread. */
 	(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5);
 	while (!stops(t)) {
 		much = trace_drain(t);
@@ -166,7 +166,7 @@ static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
 
 /* ---- start and stop ------------------------------------------------------ */
 
-/* Stops the workers' recording; then the writer writes the rest. */
+/* Stops the workers' recording, then the writer; writes the remaining records. */
 static int trace_end(struct rnl_pool *pool)
 {
 	struct rnl__trace *t = pool->trace;

@@ -16,7 +16,7 @@
 
 /* ---- threads that submit and wait ---------------------------------------- */
 
-/* Returns true for a worker: it has its track before it submits; others may begin theirs now. */
+/* Returns true for a worker: it begins its track before it submits.  Others may begin now. */
 static bool is_worker(const struct rnl__trace *t, uint32_t tid)
 {
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
@@ -89,7 +89,7 @@ static void put_submit(struct rnl__trace *t, const struct rnl__track *track,
 	struct rnl__trace_arrows *a = &t->arrows;
 	uint32_t tid = r->call.producer;
 
-	/* rnl_submit_many() submits its jobs at one time, so they share a span. */
+	/* Jobs that a thread submitted at the same time share a span. */
 	if (tid != a->submit_tid || r->call.queued != a->submit_at) {
 		if (!is_worker(t, tid)) {
 			if (!arrows_name(t, tid)) {
@@ -176,7 +176,7 @@ static const void *arrows_key_of(const struct rnl__trace_job *job, bool barrier)
 	return barrier ? job->barrier : job->job;
 }
 
-/* Returns the number of sorted jobs up to the last one that is of @what and was taken by @at. */
+/* Returns the number of sorted jobs up to the last one of @what that was taken by the time @at. */
 static size_t count_up_to(struct rnl__trace_job *const *jobs, size_t nr, bool barrier,
 			  const void *what, uint64_t at)
 {

@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	An arrow (a flow event) must begin and end in a span.  The arrow from a submit to its job is
- *	written with the job.  A submit gets a short span; a worker's submit is in the span of a
- *	job's function or callback.
+ *	written with the job.  A worker's submit is in the span of a job's function or callback; any
+ *	other submit gets a short span.
  *	The waits for a job are known only when the trace ends.  Until then each job takes some
  *	bytes of memory.  At the end each job is examined, but nothing is written for a job without
  *	a wait.

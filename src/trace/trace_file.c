@@ -17,7 +17,7 @@
 #define END "\n]\n"
 #define END_BYTES (sizeof(END) - 1)
 
-/* Writes a part, muted: this may be a caller's thread, which takes signals. */
+/* Writes a part.  This may be a caller's thread, in which a failed write must raise no signal. */
 static ssize_t write_some(struct rnl__trace_file *f, const char *text, size_t bytes, uint64_t at)
 {
 	struct rnl__mute mute;

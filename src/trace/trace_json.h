@@ -3,10 +3,10 @@
  * A trace's events in the trace-event format.
  *
  * DESIGN
- *	Spans are complete events (ph X), which have their end.  The spans of a worker, and those of
- *	its device, are in the order of time.  A worker's track has its thread's ID; the track of
- *	its device has a number that no thread has.  A job in flight is also an asynchronous event
- *	(ph b, e), because several jobs are in flight at a time.
+ *	Spans are complete events (ph X): each has its begin and its end.  The spans of a worker,
+ *	and those of its device, are in the order of time.  A worker's track has its thread's ID;
+ *	the track of its device has a number that no thread has.  A job in flight is also an
+ *	asynchronous event (ph b, e), because several jobs are in flight at a time.
  */
 #ifndef RNL_TRACE_JSON_H
 #define RNL_TRACE_JSON_H
