@@ -96,7 +96,7 @@ void *rnl_stream(void)
 
 	if (!stream || rnl__thread.generation != rnl__generation)
 		return NULL;
-	/* The caller's own work must come after the work that it issued through the library. */
+	/* The caller's own work must come after the work that was issued through the library. */
 	rnl__gather_stop();
 	rnl__notes_spoil("calls rnl_stream(), so it may call CUDA directly, which needs "
 			 "RNL_REPLAY_CAPTURE");

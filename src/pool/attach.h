@@ -18,15 +18,15 @@
 struct rnl__device;
 
 /*
- * Attaches like rnl__stream_attach(), to a device of the pool.  The pool's log says why a thread
- * did not start.
+ * Attaches like rnl__stream_attach(), to a device of the pool.  If the host device cannot start the
+ * stream's thread, logs why.
  */
 int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
 			  const char *what);
 
 /*
  * Attaches the calling thread to the pool for a public @call.  Returns like rnl_thread_attach(),
- * but @refused if the thread is attached to another device.
+ * but @refused if the thread is attached to a device that the pool does not have.
  */
 int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused);
 

@@ -3,9 +3,9 @@
  * Candidates: the workers that a job may go to.
  *
  * DESIGN
- *	An urgent job may go to the urgent workers, if there are any; any other job to the staff.
- *	In a pool of n devices, worker i has device i % n, so any n consecutive workers have all
- *	devices.  A placed job may go to every n-th worker, those of its device.
+ *	An urgent job without a key goes to the urgent workers, if there are any.  All other jobs go
+ *	to the staff.  In a pool of n devices, worker i has device i % n, so any n consecutive
+ *	workers have all devices.  A placed job goes to a worker of its device: every n-th is one.
  *	A key maps to a device, and there to a worker.
  *	Everything is inlined, because each submit passes through it.
  */
@@ -25,8 +25,8 @@ struct rnl__candidates {
 	struct rnl__idle_set *idle_set;
 	unsigned first, nr;
 	unsigned step;			/* from one candidate to the next */
-	const uint64_t *among;		/* a bit of each, and of other workers of their devices */
-	bool mixed;			/* they have several devices */
+	const uint64_t *among;		/* bits of all workers on the device, or RNL__ANY_WORKER */
+	bool mixed;			/* the candidates have several devices */
 };
 
 /* Returns all urgent workers, or the staff. */
@@ -42,7 +42,7 @@ static inline struct rnl__candidates rnl__candidates_all(struct rnl_pool *pool,
 					 RNL__ANY_WORKER, mixed };
 }
 
-/* Returns those of mixed candidates that have one device. */
+/* Returns the mixed candidates that have this device. */
 static inline struct rnl__candidates rnl__candidates_on(const struct rnl_pool *pool,
 							struct rnl__candidates from,
 							unsigned device)
@@ -68,7 +68,7 @@ static inline struct rnl__candidates rnl__candidates_of(struct rnl_pool *pool,
 	return from;
 }
 
-/* Returns the worker at a place of the candidates. */
+/* Returns the number of the worker that is the @place-th candidate, counted from 0. */
 static inline unsigned rnl__candidates_worker(const struct rnl__candidates *from, unsigned place)
 {
 	return from->first + place * from->step;
@@ -83,8 +83,8 @@ static inline uint64_t rnl__candidates_bits(uint64_t key)
 }
 
 /*
- * Returns the device of a key, by rendezvous hashing (Thaler, Ravishankar 1998).  Pools with the
- * device agree, and a key changes its device only if that leaves or a new one wins it.
+ * Returns the device of a key, by rendezvous hashing (Thaler, Ravishankar 1998).  Pools of the same
+ * devices agree.  Between other pools, keys move only from a missing device or to an added one.
  */
 static inline unsigned rnl__candidates_key_device(const struct rnl_pool *pool, uint64_t key)
 {

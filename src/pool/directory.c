@@ -79,8 +79,8 @@ int rnl__directory_enter(struct rnl_pool *pool, struct rnl__name *name)
 			if (!take_entry(entry))
 				continue;
 			/*
-			 * A late release pins the entry for a moment.  If its process forked then,
-			 * the child never unpins it: the end of a pool would wait there forever.
+			 * A late release pins the entry for a moment.  If the process forks in that
+			 * moment, the child never unpins the entry: a pool's end would then hang.
 			 */
 			if (rnl__peek(&entry->pinned) >= RNL__LATCH_ONE) {
 				/* relaxed: the entry was not written */
@@ -111,7 +111,7 @@ void rnl__directory_leave(struct rnl__name name)
 	 * pairs with [directory.F2]
 	 */
 	rnl__full_barrier();
-	/* Sleeps: the thread that pins it may have a lower priority, and need this CPU. */
+	/* Sleeps: a thread that pins the entry may have a lower priority, and need this CPU. */
 	(void)rnl__latch_wait(&entry->pinned, 0, RNL__NEVER);
 	/* [directory.T1] release: this pool has left the entry; pairs with [directory.T2] */
 	atomic_store_explicit(&entry->taken, false, memory_order_release);

@@ -20,12 +20,12 @@
 #include "memory/staging.h"
 #include "pool/worker.h"
 
-#define HOLD_NS 10000000u	/* longest wait of a watch for the others to come out */
-#define HELD_NS 200000000u	/* longest wait of the others to come in, ... */
+#define HOLD_NS 10000000u	/* longest wait of a watch for the other workers to come out */
+#define HELD_NS 200000000u	/* longest wait of another worker at the gate, ... */
 #define HELD_TIMER_NS 2000000u	/* ... and of the timer thread, whose jobs must complete soon */
 #define FUNCTIONS 256u		/* watched at most; a power of two */
 #define FIRST_RUNS 8u		/* runs of each function that are checked for strays */
-#define LOOK_EVERY 61u		/* later, one call in so many; a prime, unlike callers' periods */
+#define LOOK_EVERY 61u		/* later, 1 in so many calls; a prime, unlike callers' periods */
 /* The gate's word: */
 #define HELD 1u			/* a function is being watched */
 #define MET 2u			/* a worker that was held for too long has come in */
@@ -90,7 +90,7 @@ void rnl__guard_figures(struct rnl__guard *g, struct rnl_guard_stats *stats)
 
 /* ---- the gate ------------------------------------------------------------ */
 
-/* Goes in.  A watch that another worker has met is spoilt, so it is not waited for. */
+/* Enters callers' code.  Waits for a watch to end, unless another worker has spoilt it (MET). */
 static void go_in(struct rnl__guard *g, uint64_t patience_ns)
 {
 	uint32_t word = rnl__peek(&g->gate), inside;
@@ -146,7 +146,7 @@ static void let_in(struct rnl__guard *g)
 	(void)rnl__futex_wake(&g->gate, INT_MAX);
 }
 
-/* Keeps the others outside.  Returns 0; -EBUSY another worker does; -ETIMEDOUT they stay in. */
+/* Closes the gate.  Returns 0; -EBUSY: it is closed already; -ETIMEDOUT: a worker stays inside. */
 static int guard_hold(struct rnl__guard *g)
 {
 	uint64_t deadline = rnl__now() + HOLD_NS;
@@ -171,7 +171,7 @@ static int guard_hold(struct rnl__guard *g)
 	return -ETIMEDOUT;
 }
 
-/* Returns true if no other worker came in, even one that left again; false without a gate. */
+/* Returns true if no other worker came in: MET stays if it left again.  Without a gate: false. */
 static bool alone(struct rnl__guard *g)
 {
 	/* relaxed: if CUDA refused our call because of another worker, that worker had come in */
@@ -277,7 +277,7 @@ static int make_call(struct rnl__worker *w, struct entry *e, const struct rnl__g
 
 /* ---- watching -------------------------------------------------------------- */
 
-/* Returns true if this run should be watched: the 1st, 2nd, 4th, 8th ... that was not watched. */
+/* Counts a run of a new function.  Returns true if it should be watched: the 1st, 2nd, 4th, ... */
 static bool is_due(struct entry *e)
 {
 	/* relaxed: the count orders nothing */
@@ -342,14 +342,14 @@ static int call_unwatched(struct rnl__worker *w, struct entry *e, const struct r
 	}
 }
 
-/* Returns true if the function is in @state and the others are outside; the caller lets them in. */
+/* Returns true if the function is in @state and the gate is closed; the caller must open it. */
 static bool all_quiet(struct rnl__worker *w, struct entry *e, enum state state)
 {
 	struct rnl__guard *g = w->pool->guard;
 	int ret = guard_hold(g);
 
 	if (ret == -EBUSY) {
-		/* Wait outside until that watch ends; it may be of this function. */
+		/* Wait outside until the other watch ends; it may be a watch of this function. */
 		go_out(g);
 		go_in(g, HELD_NS);
 		ret = state_of(e) == state ? guard_hold(g) : -EBUSY;

@@ -18,19 +18,19 @@
 #include "sys/fence.h"
 #include "sys/tsan.h"
 
-#define MANY 65536u		/* slots; to make more, a worker waits for the timer thread: ... */
-#define NAP_NS 100000u		/* ... for so long at a time, ... */
+#define MANY 65536u		/* slots; from here on a worker waits before it makes more: ... */
+#define NAP_NS 100000u		/* ... for the timer thread, so long at a time, ... */
 #define NAPS 100		/* ... and so many times */
 #define FIRST_CHUNK 64u		/* slots; each chunk has twice as many as the last */
 #define INDEX_BITS 22		/* of an id; the bits above are the worker */
-#define ENDED 2u		/* besides a release's 1, an end adds this to `use` */
+#define ENDED 2u		/* added to `use`, besides 1, if a hold ends without a release */
 
 struct rnl__hold_slot {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t use; /* odd: taken */
 	/* Other threads only compare these; the slot's owner uses them. */
 	_Atomic(struct rnl_job *) job;
 	_Atomic uint64_t at;		/* hold: the job's deadline; wait: when it began */
-	_Atomic uint32_t waits;		/* not a hold: the job waits for its holds */
+	_Atomic uint32_t waits;		/* 1: a waiting job's own slot, not a hold's */
 	uint32_t id;
 	void *next, *before, *child;	/* links of a heap; `next` also links came_holds */
 	void *link;			/* links free, freed_holds or left_holds */
@@ -59,7 +59,7 @@ static struct rnl__worker *holds_worker(struct rnl_pool *pool, uint32_t id)
 	return rnl__worker_at(pool, (id - 1) >> INDEX_BITS);
 }
 
-/* Returns the slot with the id, which may be any number, or NULL. */
+/* Returns the slot with this id, or NULL if there is none: @id may be any number. */
 static struct rnl__hold_slot *holds_slot(struct rnl_pool *pool, uint32_t id)
 {
 	const uint32_t index = (id - 1) & ((1u << INDEX_BITS) - 1);
@@ -78,7 +78,7 @@ static void holds_put_back(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 	(void)rnl__inbox_put(&holds_worker(pool, slot->id)->freed_holds, slot, &slot->link);
 }
 
-/* Makes a chunk of free slots.  Returns false if there is no memory, or there are too many. */
+/* Makes a chunk of free slots.  Returns false if there is no memory, or no place for a chunk. */
 static bool make_chunk(struct rnl__worker *w)
 {
 	struct rnl__holds *holds = &w->holds;
@@ -110,7 +110,7 @@ static bool ask_for_slots(struct rnl__worker *w)
 	return true;
 }
 
-/* Waits for slots, rather than make more, if the timer thread puts them back too slowly. */
+/* If no slot is free, and there are many, waits a while for the timer thread to put some back. */
 static void await_slots(struct rnl__worker *w)
 {
 	struct rnl__holds *holds = &w->holds;
@@ -143,8 +143,8 @@ static struct rnl__hold_slot *free_slot(struct rnl__worker *w)
 }
 
 /*
- * Takes a slot for a job of this thread's worker.  Returns NULL if there is no memory.  The timer
- * thread may end an expired use immediately, so @use has the value as it was set.
+ * Takes a slot for a job of this thread's worker.  Returns NULL if there is no memory.  @use gets
+ * the value that was set: the timer thread may end an expired use immediately.
  */
 static struct rnl__hold_slot *holds_take(struct rnl__worker *w, struct rnl_job *job, bool waits,
 					 uint64_t at, uint64_t *use)
@@ -194,7 +194,7 @@ static void holds_drop(struct rnl_pool *pool, struct rnl_job *job)
 
 	rnl__tsan_release(job);
 	while (nr > 1) {
-		/* [holds.D1] acq_rel: each release's effects, to the last; pairs with [holds.D1] */
+		/* [holds.D1] acq_rel: the last drop sees all effects; pairs with [holds.D1] */
 		if (atomic_compare_exchange_weak_explicit(count_of(job), &nr, nr - 1,
 							  memory_order_acq_rel,
 							  memory_order_relaxed))
@@ -207,8 +207,8 @@ static void holds_drop(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /*
- * Ends a hold after take_over().  @in_heap: the timer thread puts the slot back, because it is in
- * its heap or on its way there.  The caller has the pool pinned, or is one of its threads.
+ * Ends a hold after take_over().  @in_heap: the slot is in the timer thread's heap or on its way
+ * there, so that thread puts it back.  The caller has pinned the pool, or is a thread of the pool.
  */
 static void holds_end(struct rnl_pool *pool, struct rnl__hold_slot *slot, bool in_heap, int result)
 {
@@ -241,7 +241,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	struct rnl__hold_slot *slot;
 	uint64_t use;
 
-	/* The first hold comes with the worker's own share. */
+	/* The first hold also counts the worker's own share. */
 	if (!(job->flags & RNL__JOB_HELD)) {
 		/* relaxed, both: [holds.T1] publishes them */
 		atomic_store_explicit(count_of(job), 1, memory_order_relaxed);
@@ -287,8 +287,8 @@ static int holds_release(struct rnl_pool *pool, const struct rnl_hold *hold, int
 	uint64_t now = slot ? atomic_load_explicit(&slot->use, memory_order_acquire) : 0;
 
 	/*
-	 * No program has a hold on a waiting job's own slot.  Between the two looks, the slot may
-	 * have been released and taken for a wait; then its use has changed, by [holds.L2].
+	 * No program has a hold on a waiting job's own slot.  Between the reads of `use` and
+	 * `waits`, the slot may have been taken for a wait; then `use` has changed, by [holds.L2].
 	 */
 	if (now < hold->use || (now == hold->use && is_wait(slot) && rnl__peek(&slot->use) == now))
 		return -EINVAL;
@@ -338,7 +338,7 @@ static bool holds_look(struct rnl__hold_slot *slot, struct view *view)
 	return view->use & 1;
 }
 
-/* Returns the slot with that number of a worker, or NULL if there are no more. */
+/* Returns a worker's slot by its index, or NULL if the worker has no more slots. */
 static struct rnl__hold_slot *nth_slot(struct rnl_pool *pool, unsigned worker, uint32_t index)
 {
 	return holds_slot(pool, (worker << INDEX_BITS | index) + 1);
@@ -364,18 +364,18 @@ void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
 		for (uint32_t i = 0; (slot = nth_slot(pool, w, i)) != NULL; i++) {
 			if (!holds_look(slot, &view) || !view.waits)
 				continue;
-			/* relaxed: [holds.L1] orders the look before it */
+			/* relaxed: the acquire loads of holds_look() come first */
 			if (atomic_load_explicit(&slot->use, memory_order_relaxed) == view.use)
 				fn(arg, view.job, w, view.at);
 		}
 	}
 }
 
-/* ---- deadlines: the timer thread's ------------------------------------------------ */
+/* ---- deadlines, on the timer thread ------------------------------------------------ */
 
 /*
- * Puts a slot back on its second call.  One call is for the release, the other when the slot is
- * permanently out of the heap, in any order.
+ * Called twice for a slot, in any order: once for its release, once when it is permanently out of
+ * the heap.  The second call puts the slot back.
  */
 static void meet_slot(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
@@ -389,7 +389,7 @@ static void meet_slot(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 
 static void take_in_slots(struct rnl_pool *pool, struct rnl__timer_break *brk)
 {
-	/* Taken first, because each slot in it came before it left. */
+	/* Taken before `came`: each slot of `left` was put on came_holds before its release. */
 	struct rnl__hold_slot *left = rnl__inbox_take_all(&pool->timer.left_holds), *came, *next;
 
 	for (came = rnl__inbox_take_all(&pool->timer.came_holds); came; came = next) {
@@ -443,7 +443,7 @@ bool rnl__holds_await(struct rnl__worker *w, struct rnl_job *job)
 	/* [holds.D3] acquire: the releases' effects; pairs with [holds.D1] */
 	if (atomic_load_explicit(count_of(job), memory_order_acquire) == 1)
 		return false;
-	/* If there was no memory for a slot, lists do not have the job. */
+	/* Without memory for a slot, rnl__holds_list() does not find the job. */
 	job->waiting = holds_take(w, job, true, w->track ? rnl__now() : rnl__now_coarse(), &use);
 	/* [holds.D4] acq_rel: like [holds.D1]; pairs with [holds.D1] */
 	if (atomic_fetch_sub_explicit(count_of(job), 1, memory_order_acq_rel) != 1)

@@ -7,8 +7,8 @@
  *	In a job, a copy of pageable memory goes through the worker's staging buffers, so the
  *	function does not wait for it.  Other operations may be gathered with those of other jobs.
  *	An operation that fails sets its job's error, in case the function does not return it.
- *	A function under guard is captured.  If an operation cannot be captured, this is found here,
- *	and the function is called again without a capture.
+ *	A function under guard is captured.  This file finds operations that cannot be captured;
+ *	then the function is called again without a capture.
  */
 #include "config.h"
 
@@ -31,7 +31,7 @@
 
 #define PITCH_MAX ((size_t)INT32_MAX)	/* CUDA's cudaDeviceProp.memPitch */
 
-/* Returns the log of the calling worker's pool; NULL: the process's. */
+/* Returns the log of the calling worker's pool; NULL: the process's log. */
 static const struct rnl__log *issue_log(void)
 {
 	return rnl__thread.worker ? &rnl__thread.worker->pool->log : NULL;
@@ -111,8 +111,8 @@ static int issue_unchecked_copy(const struct rnl__copy *c)
 }
 
 /*
- * Returns true if the device has refused an operation's arguments.  Under capture it may refuse
- * any, and the function is called again.
+ * Returns true if the device has refused an operation's arguments.  Under capture it may refuse any
+ * operation; that is no mistake, because the function is called again.
  */
 static bool issue_refused(int ret)
 {

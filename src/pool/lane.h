@@ -29,10 +29,10 @@
 #define RNL__LANE_SHUT (UINT64_C(1) << 63) /* in `promised`: the lane refuses promises */
 
 struct rnl__lane {
-	/* The producers' line ... */
+	/* The producers' cache line ... */
 	_Alignas(RNL__CACHE_LINE) struct cds_wfcq_tail tail;
-	_Atomic uint64_t promised;	/* keyed: all jobs so far, | RNL__LANE_SHUT */
-	/* ... and the takers'. */
+	_Atomic uint64_t promised;	/* keyed: all promises so far, | RNL__LANE_SHUT */
+	/* ... and the takers' cache line. */
 	_Alignas(RNL__CACHE_LINE) struct __cds_wfcq_head head;
 	_Atomic uint32_t busy;		/* a taker is at the head, or a scan is at a job */
 	_Atomic uint64_t taken;
@@ -42,7 +42,7 @@ struct rnl__lane {
 
 /*
  * liburcu is called out of line, so a library built with ThreadSanitizer does not see the exchange
- * that passes a job on.  These two show it the exchange.
+ * that passes a job on.  These two macros report the exchange to ThreadSanitizer.
  */
 #ifdef RNL__TSAN_BUILD
 #define rnl__lane_handed_over(job) __tsan_release(job)
@@ -50,7 +50,7 @@ struct rnl__lane {
 #else
 #define rnl__lane_handed_over(job) ((void)(job))
 /*
- * [queue.T3] acquire fence: cds_wfcq orders only the node after a dequeue, and a job's function
+ * [queue.T3] acquire fence: a cds_wfcq dequeue orders only reads of the node, but a job's function
  * reads anything that its submitter wrote; pairs with [queue.E1].  No instruction on x86.
  */
 #define rnl__lane_taken_over(job) atomic_thread_fence(memory_order_acquire)
@@ -113,9 +113,9 @@ static inline void rnl__lane_fetch(const struct cds_wfcq_node *next)
 
 /*
  * Takes the job after @prev, as the lane's only taker; @prev is the head or a job that stays.
- * Returns false if a put has not set its link yet.  cds_wfcq removes jobs from its head in the same
- * way, but with its functions a look at the first job and a take are two calls.  If the job is the
- * last one, the tail goes back to @prev, unless a put has moved it on.
+ * Returns false if the put of the next job has not set its link yet.  cds_wfcq removes jobs at the
+ * head in the same way, but needs two calls to look at the first job and then to take it.
+ * If the job is the last one, the tail goes back to @prev, unless a put has moved the tail on.
  */
 static inline bool rnl__lane_remove(struct rnl__lane *lane, struct cds_wfcq_node *prev)
 {

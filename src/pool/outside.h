@@ -4,10 +4,10 @@
  *
  * DESIGN
  *	Each has one reason to be outside, and is counted in that reason's tally from the submit
- *	until it leaves.  A job leaves to a queue, where it was counted before, or to its worker,
- *	which counts it as released later; so a drain that compares sums finds it in one of them.
- *	There is one way out: rnl__outside_leave() counts, and wakes those concerned.  A submit that
- *	cannot enter elsewhere takes its entry back, and so wakes all.  Callers need not wake.
+ *	until it leaves.  A job leaves for a queue, which has counted it before, or for its worker,
+ *	which will count it as released.  So a drain, which compares sums, misses no job.
+ *	The only way out is rnl__outside_leave(), which counts, and wakes the threads named below.
+ *	If a submit fails after its entry, it takes the entry back, which wakes all these threads.
  *
  *	reason		bound		leaves when			wakes
  *	DEFERRED	max_queued	it is in a queue		the wait queue
@@ -37,7 +37,7 @@ static inline int rnl__outside_enter(struct rnl_pool *pool, enum rnl__outside wh
 	return nr ? rnl__tally_enter(&pool->outside[why], nr) : 0;
 }
 
-/* Takes @nr entries back, and wakes: a drain or a submit may have counted them. */
+/* Takes @nr entries back, and wakes drains and submits, which may have counted the entries. */
 void rnl__outside_take_back(struct rnl_pool *pool, enum rnl__outside why, unsigned nr);
 
 /* Leaves: the only way out. */
@@ -45,7 +45,7 @@ static inline void rnl__outside_leave(struct rnl_pool *pool, enum rnl__outside w
 {
 	rnl__tally_leave(&pool->outside[why]);
 	/*
-	 * [outside.L1] full barrier: it has left before the look for waiters;
+	 * [outside.L1] full barrier: the exit is counted before the look for waiters;
 	 * pairs with [waitq.W1], [eventcount.L2]
 	 */
 	rnl__mb_after_rmw();

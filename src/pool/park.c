@@ -62,8 +62,8 @@ void rnl__park_prepare(struct rnl__park *park, bool idle)
 bool rnl__park_leave(struct rnl__park *park)
 {
 	/*
-	 * [park.S3] acq_rel: on one word with the wakers' exchange, so the worker knows of each
-	 * wake that met it, and sees the work that it was for; pairs with [park.W1].
+	 * [park.S3] acq_rel: on one word with the wakers' exchange, so the worker learns that a
+	 * wake came first, and sees the work of that wake; pairs with [park.W1].
 	 */
 	uint32_t word = atomic_exchange_explicit(&park->word, RNL__AWAKE, memory_order_acq_rel);
 

@@ -131,7 +131,7 @@ bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 	uint64_t accepted = 0, done = released(&pool->timer.self), started;
 	unsigned nr;
 
-	/* The timer thread has yet to queue these jobs, and complete them with -ECANCELED. */
+	/* The timer thread must still queue these jobs and complete them with -ECANCELED. */
 	if (rnl__tally_closed(&of[RNL__DELAYED]) && rnl__tally_inside(&of[RNL__DELAYED]))
 		return false;
 	nr = rnl__pool_nr_workers(pool);

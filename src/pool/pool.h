@@ -34,8 +34,8 @@ struct rnl__staff {
 enum rnl__outside {
 	RNL__DEFERRED,	/* waits for a barrier's round, or for its turn in an order */
 	RNL__CHAINED,	/* runs after another job, or reports the end of a barrier's round */
-	RNL__DELAYED,	/* held by the timer thread: waits for its time, or for space */
-	RNL__LAST,	/* held by the timer thread: waits for the pool's end */
+	RNL__DELAYED,	/* the timer thread keeps it: waits for its time, or for space */
+	RNL__LAST,	/* the timer thread keeps it: waits for the pool's end */
 	RNL__OPERATION,	/* not a job: a map, or a short use of the pool by the library */
 	RNL__OUTSIDE_NR
 };
@@ -51,7 +51,7 @@ struct rnl__waits;
 struct rnl_pool {
 	/* Constant after creation. */
 	struct rnl__devices devices;	/* worker i uses device i % devices.nr */
-	uint64_t of_device[RNL_DEVICES_MAX][RNL__IDLE_SET_WORDS]; /* its workers, a bit each */
+	uint64_t of_device[RNL_DEVICES_MAX][RNL__IDLE_SET_WORDS]; /* a bit per worker */
 	struct rnl__guard *guard;	/* NULL: no guard */
 	enum rnl_stream_kind stream;
 	uint32_t refuses;	/* bits for rnl__units_have(): which jobs' units are checked */
@@ -60,13 +60,13 @@ struct rnl_pool {
 	unsigned nr_urgent;		/* urgent workers, which come first */
 	unsigned max_in_flight;
 	uint64_t enough_ns;		/* issued jobs keep a worker's stream busy for this long */
-	unsigned home_for;		/* consecutive submits to the usual worker; 0: on a GPU */
+	unsigned home_for;		/* consecutive submits to the usual worker; 0: a GPU */
 	uint32_t time_mask;		/* one job in time_mask + 1 is timed */
 	/* The workers' tracks.  Only staff.c changes the pointer.  NULL: no trace runs. */
 	_Atomic(struct rnl__tracks *) tracks;
 	uint64_t max_queued;
 	uint64_t spin_ns;		/* spin before a sleep */
-	unsigned spin_cpus;		/* CPUs that an idle worker's spin depends on; 0: spin_ns */
+	unsigned spin_cpus;		/* CPUs, which limit idle workers' spins; 0: spin_ns does */
 	uint64_t watchdog_ns;
 	uint64_t stuck_ns;
 	struct rnl__log log;
@@ -86,7 +86,7 @@ struct rnl_pool {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t staff; /* generation << 32 | nr */
 	_Atomic uint32_t serving;	/* the generation whose keyed jobs run */
 	_Atomic uint32_t nr_workers;	/* workers started since the creation; they have streams */
-	_Atomic uint32_t cancels;	/* of all jobs, RNL__POOL_CANCEL each; | RNL__POOL_STOPS */
+	_Atomic uint32_t cancels;	/* of all jobs: nr * RNL__POOL_CANCEL | RNL__POOL_STOPS */
 
 	/* Read with every job, written when a thread begins to wait. */
 	_Alignas(RNL__CACHE_LINE) struct rnl__eventcount
@@ -108,7 +108,7 @@ struct rnl_pool {
 
 	pthread_mutex_t tracing;	/* held to start or end a trace */
 	struct rnl__trace *trace;	/* the running trace, or NULL; under `tracing` */
-	void (*end_trace)(struct rnl_pool *pool); /* ends the running trace; NULL: none yet */
+	void (*end_trace)(struct rnl_pool *pool); /* ends the running trace; NULL: no trace yet */
 	struct rnl__top *top;		/* the socket that serves the figures, or NULL */
 	pthread_mutex_t waiting;	/* held to note a wait */
 	struct rnl__waits *waits;	/* the trace's list of waits, or NULL; under `waiting` */
@@ -126,7 +126,7 @@ static inline struct rnl__worker *rnl__worker_at(const struct rnl_pool *pool, un
 	return rnl_container_of(pool->parks[index], struct rnl__worker, park);
 }
 
-/* Returns 0, -EINVAL if there is no pool, or -EOWNERDEAD if the pool is a parent process's. */
+/* Returns 0, -EINVAL if there is no pool, or -EOWNERDEAD if it belongs to a parent process. */
 static inline int rnl__pool_check(const struct rnl_pool *pool)
 {
 	return pool ? rnl__generation_check(pool->generation) : -EINVAL;
@@ -165,7 +165,7 @@ static inline bool rnl__pool_has(const struct rnl_pool *pool, const struct rnl__
 	return false;
 }
 
-/* Returns true, and logs it, if the pool has no device of this number. */
+/* If the pool has no device of this number, logs that and returns true. */
 static inline bool rnl__pool_lacks(const struct rnl_pool *pool, const char *call, unsigned device)
 {
 	if (device < pool->devices.nr)
@@ -181,7 +181,7 @@ struct rnl__used {
 	uint8_t list[RNL_DEVICES_MAX];
 };
 
-/* Finds the devices of @bits, or all for 0.  Returns 0, or logs it and returns -EINVAL. */
+/* Finds the devices whose bits are set, or all for 0.  Returns 0, or -EINVAL, which is logged. */
 int rnl__pool_used(struct rnl_pool *pool, const char *call, uint64_t bits, struct rnl__used *used);
 
 /*
@@ -242,8 +242,8 @@ static inline bool rnl__pool_worker(const struct rnl_pool *pool)
 
 /*
  * Returns true if at some moment during the call all accepted jobs were released; @with_last: also
- * the notices for the pool's end.  A reservation that is being taken back may cause false; its
- * submit then wakes the drains.
+ * the notices for the pool's end.  May return false because a submit is about to take a reservation
+ * back; that submit then wakes the drains.
  */
 bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last);
 
@@ -254,20 +254,20 @@ bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last);
 void rnl__pool_wake_counts(struct rnl_pool *pool);
 
 /*
- * Wakes waiting reservations when a batcher may have space, or will have none.  Begins with a full
- * barrier.
+ * Wakes threads that wait for space in a batcher: there may be some, or the device has failed.
+ * Begins with a full barrier.
  */
 void rnl__pool_wake_batches(struct rnl_pool *pool);
 
-/* Wakes all waiters for space, also if a pool is closed.  Begins with a full barrier. */
+/* Wakes all threads that wait for space, so they try again.  Begins with a full barrier. */
 void rnl__pool_wake_spaces(struct rnl_pool *pool);
 
 /* Returns the approximate number of jobs in all queues. */
 uint64_t rnl__pool_queued(struct rnl_pool *pool);
 
 /*
- * Returns true if refused submits are worth another try: at most half of the places in the queues,
- * for deferred jobs and for chained jobs are taken, and no thread in the wait queue claims them.
+ * Returns true if refused submits are worth another try: at most half is taken of the places in
+ * queues, of those for deferred jobs, and of those for chained jobs; and no thread waits for one.
  */
 bool rnl__pool_has_room(struct rnl_pool *pool);
 
@@ -291,7 +291,7 @@ static inline uint32_t rnl__pool_serving(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->serving, memory_order_acquire);
 }
 
-/* Returns how many workers were started since the creation; they are the first ones. */
+/* Returns how many workers, from worker 0 on, were started since the pool's creation. */
 static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 {
 	/* [pool.N1] acquire: the workers' streams exist; pairs with [pool.N2] */
@@ -319,8 +319,8 @@ static inline void rnl__waitq_wake(struct rnl_pool *pool)
 }
 
 /*
- * Wakes drains and, if notices wait, the timer thread after jobs are done or counted elsewhere.  A
- * full barrier must precede the call.
+ * Called after jobs are done or counted elsewhere: wakes drains and, if notices wait, the timer
+ * thread.  A full barrier must precede the call.
  */
 static inline void rnl__pool_wake_drained(struct rnl_pool *pool)
 {

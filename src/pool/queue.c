@@ -139,7 +139,7 @@ static struct rnl_job *take_open(struct rnl__queue *q, bool placed)
 
 /*
  * Owner: takes a keyed job of that generation.  If two resizes passed since the owner read which
- * generation is served, the lane has jobs of a later one, so the job's own generation decides.
+ * generation is served, the lane has jobs of a later generation.  So the job's own one decides.
  */
 static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 {
@@ -161,7 +161,7 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 
 	if (job)
 		return job;
-	/* Each lane is first every second time, so both lanes progress. */
+	/* The keyed and the open lane are first by turns, so both progress. */
 	q->keyed_next = !q->keyed_next;
 	if (q->keyed_next)
 		job = take_keyed(q, generation);
@@ -353,7 +353,7 @@ uint64_t rnl__queue_taken(struct rnl__queue *q)
 	return taken;
 }
 
-/* An estimate: with weak memory order a job may be counted as taken before its put is seen. */
+/* An estimate: with weak memory order, a job's take may be counted before its reservation. */
 uint64_t rnl__queue_length(struct rnl__queue *q)
 {
 	uint64_t now = rnl__queue_taken(q), accepted = rnl__queue_accepted(q);

@@ -5,15 +5,15 @@
  * DESIGN
  *	Keyed jobs go to a keyed lane.  Only the owner takes from it, so their order holds.
  *	Other jobs go to the urgent or the open lane, from which idle workers steal.  In a pool of
- *	several devices, each of these two lanes has a second one for placed jobs, which name a
- *	device.  Only workers of the queue's device steal from that one.  The two lanes take turns.
+ *	several devices, there is another urgent and another open lane for placed jobs, which name a
+ *	device.  Only workers of that device steal from them.  Two lanes of a kind take turns.
  *	A submit reserves in one word, `accepted`, before it puts.  The word carries the CLOSED and
  *	AWAY bits, so a submit that is concurrent with a close, or with the worker's leaving, is
  *	either counted or refused.  `accepted` minus the jobs taken bounds the queue.
  *	There are two keyed lanes, and a staff uses one of them.  During a resize, jobs of the new
- *	staff gather in the other lane until all jobs of the old staff are done.  A keyed job is
- *	promised to its lane, by a word like `accepted`.  SHUT in that word refuses further
- *	promises, so the end of the lane is known.  The rest is in staff.h.
+ *	staff gather in the other lane until all jobs of the old staff are done.  Before its put, a
+ *	keyed job is promised to its lane: counted in a word like `accepted`.  The bit SHUT refuses
+ *	further promises, so the number of the lane's jobs is final.  The rest is in staff.h.
  *	Models: tests/model/park.pml, of a put; tests/model/resize.pml, of the bits.
  *
  *			reserve	put	take	steal	close	length
@@ -42,8 +42,8 @@ struct rnl__queue {
 	bool places;			/* the pool has several devices */
 	_Atomic uint64_t taken_seen;	/* taken from all lanes, as a submit last saw it */
 	_Atomic uint64_t limit;
-	_Atomic uint64_t due;		/* no queued job expires before it; NEVER: none expires */
-	/* The owner's: the keyed lane is tried before the open one. */
+	_Atomic uint64_t due;		/* no queued job expires earlier; NEVER: no job expires */
+	/* For the owner: it tries the keyed lane before the open one. */
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
 	bool takes_placed;		/* equal to `places` */
 };
@@ -61,8 +61,8 @@ void rnl__queue_init(struct rnl__queue *q, bool places);
 void rnl__queue_bound(struct rnl__queue *q, uint64_t limit);
 
 /*
- * Reserves space for up to @nr jobs.  Each of them must be put exactly once, at any later time.
- * Returns how many; -EAGAIN full; -ESHUTDOWN closed; -ESTALE the worker is away.
+ * Reserves space for up to @nr jobs.  Each reservation must be used by one put, or taken back, at
+ * any time.  Returns how many; -EAGAIN: full; -ESHUTDOWN: closed; -ESTALE: the worker is away.
  */
 int rnl__queue_reserve(struct rnl__queue *q, unsigned nr);
 
@@ -78,7 +78,7 @@ void rnl__queue_put(struct rnl__queue *q, struct rnl_job *job);
 /* Puts several jobs on the open lane with one exchange, in order.  Implies a full barrier. */
 void rnl__queue_put_row(struct rnl__queue *q, struct rnl_job *const *jobs, unsigned nr);
 
-/* Owner: takes the next job, a keyed one only of that generation; NULL: none can be taken now. */
+/* Owner: takes the next job, or returns NULL.  Takes no keyed job of another generation. */
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation);
 
 /* Owner: takes the next job if it is the open lane's first one and in that round; else NULL. */
@@ -108,14 +108,14 @@ bool rnl__queue_shows(struct rnl__queue *q, uint32_t generation);
 /* Refuses reservations from now on. */
 void rnl__queue_close(struct rnl__queue *q);
 
-/* The worker begins to serve, or goes away: then the queue refuses reservations. */
+/* The worker begins to serve, or leaves.  After _leave, the queue refuses reservations. */
 void rnl__queue_serve(struct rnl__queue *q);
 void rnl__queue_leave(struct rnl__queue *q);
 bool rnl__queue_away(struct rnl__queue *q);
 
 /* ---- keyed lanes, see staff.h -------------------------------------------- */
 
-/* Promises a job to a keyed lane.  Returns false if the lane is shut. */
+/* Promises a job to a keyed lane, or takes that back.  Returns false if the lane is shut. */
 bool rnl__queue_promise(struct rnl__queue *q, uint32_t generation);
 void rnl__queue_unpromise(struct rnl__queue *q, uint32_t generation);
 
@@ -134,13 +134,13 @@ bool rnl__queue_lane_done(struct rnl__queue *q, uint32_t generation);
 
 /* ---- figures ------------------------------------------------------------- */
 
-/* Returns the jobs accepted so far; exact if the queue is closed and no submit runs. */
+/* Returns how many jobs were accepted so far; exact if the queue is closed and no submit runs. */
 uint64_t rnl__queue_accepted(struct rnl__queue *q);
 
-/* Returns the jobs taken so far. */
+/* Returns how many jobs were taken so far. */
 uint64_t rnl__queue_taken(struct rnl__queue *q);
 
-/* Returns the jobs reserved and not taken, approximately; exact if the worker is away. */
+/* Returns about how many jobs were reserved and not taken; exact if the worker is away. */
 uint64_t rnl__queue_length(struct rnl__queue *q);
 
 /* Returns true if the queue has space. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Scans through a queue, and when one is due; scan.h has the design. */
+/* Scans through a queue, and when a scan is due; scan.h has the design. */
 #include "config.h"
 
 #include <sched.h>
@@ -10,7 +10,7 @@
 #define SCAN_PIECE 256		/* jobs that a scan looks at while it has the lane */
 #define SCAN_TRIES 100		/* tries for a lane, which a taker holds for a few instructions */
 
-/* ---- when one is due ----------------------------------------------------- */
+/* ---- when a scan is due -------------------------------------------------- */
 
 bool rnl__queue_expect(struct rnl__queue *q, uint64_t at)
 {
@@ -47,7 +47,7 @@ void rnl__queue_forget_due(struct rnl__queue *q)
 /* Returns where the held lane's scan continues: after a job that is still there, or at the head. */
 static struct cds_wfcq_node *scan_from(struct rnl__scan *scan, struct rnl__lane *lane)
 {
-	/* The jobs that were taken since, from the head. */
+	/* Jobs that were taken since the last piece, all from the head. */
 	uint64_t taken = rnl__lane_taken(lane) - scan->taken;
 
 	scan->nr = taken < scan->nr ? scan->nr - taken : 0;
@@ -64,7 +64,7 @@ static void add_picked(struct rnl__scan *scan, struct rnl_job *job)
 	scan->last = job;
 }
 
-/* Looks at some jobs of a lane that it holds.  Returns true if it has reached the end. */
+/* Looks at some jobs of a lane that the scan holds.  Returns true if it has reached the end. */
 static bool scan_lane(struct rnl__scan *scan, struct rnl__lane *lane)
 {
 	struct cds_wfcq_node *prev = scan_from(scan, lane), *node;

@@ -3,9 +3,9 @@
  * Tally: counts entries and exits; the difference may be bounded, and the entrance closed.
  *
  * DESIGN
- *	The two words only grow, so a drain can compare sums of several tallies and queues: a job
- *	moving from a tally to a queue is counted there before it leaves here.  `entered` has the
- *	CLOSED bit, so an entry concurrent with the close is either counted or refused.
+ *	The two words only grow, except if an entry is taken back, so a drain can compare sums of
+ *	several tallies and queues: a job that moves to a queue is counted there before it leaves
+ *	here.  `entered` has the CLOSED bit, so an entry during a close is counted or refused.
  *
  *			enter	leave	close	read	- no outside synchronisation needed
  *	enter		-	-	-	-
@@ -84,7 +84,7 @@ static inline int rnl__tally_enter(struct rnl__tally *t, uint64_t nr)
 			left = rnl__tally_left(t);
 			/* relaxed: another thread's older value does no harm */
 			atomic_store_explicit(&t->left_seen, left, memory_order_relaxed);
-			/* If more left than `old` counts, `old` is outdated: no exchange. */
+			/* If `left` is above `old`, `old` is outdated: the exchange will fail. */
 			if ((left <= old ? old - left : 0) + nr > t->limit)
 				return -EAGAIN;
 		}

@@ -10,12 +10,12 @@
  *	thread resets `due`, then scans, and sets `due` from the jobs that stay.  A full barrier is
  *	between the two steps on both sides, so the scan finds the job, or the submit sets `due`.
  *	A cancel changes the job's phase, then counts itself, and wakes the timer thread.  Delayed
- *	jobs are in no queue; the timer thread looks at them if all jobs of the pool were cancelled.
+ *	jobs are in no queue; the timer thread looks at all of them after a pool's cancel or close.
  *	A scan delays the timer thread, and takers that find the lane held.  So the timer thread
- *	rests after a scan, longer after a longer one, but no longer than jobs may wait.
+ *	rests after a scan, longer after a longer scan, but at most 2 ms, because jobs wait for it.
  *	Queued jobs that are cancelled or expired come first: the timer thread looks for them after
  *	each piece of other work, because many delayed jobs or holds take long.  After a wake for
- *	nothing it rests until a job is cancelled.
+ *	work that is not due yet, it rests a moment, or until a job is cancelled.
  *	Jobs that it took off their queue are completed as on a worker, and counted in its own
  *	figures.  Jobs that come after a barrier are left to the workers.
  *	The thread is in worker/timer_thread.c; job/delayed.h has delayed jobs.
@@ -51,7 +51,7 @@ static inline void rnl__timer_step(struct rnl__timer_break *brk)
 		brk->look(brk);
 }
 
-/* The same, as a heap calls it. */
+/* rnl__timer_step(), as a heap calls it. */
 static inline void rnl__timer_between(void *brk)
 {
 	rnl__timer_step(brk);
@@ -62,22 +62,22 @@ struct rnl__timer {
 	struct rnl__eventcount
 		cancelled; /* wakes the timer thread even while it rests */
 	_Atomic uint32_t cancels;	/* of jobs that had not started */
-	_Atomic uint32_t outside;	/* those of jobs that may be in no queue */
+	_Atomic uint32_t outside;	/* those that also concern jobs in no queue */
 	struct rnl__inbox came;		/* delayed jobs that it has not seen */
-	struct rnl__inbox cancelled_delayed; /* cancelled ones, linked by `cancelled` */
-	struct rnl__heap delayed;	/* those that it has seen, by time */
-	struct rnl_job *notices;	/* those that wait for no time, a list */
-	struct rnl__inbox came_holds;	/* with a deadline, not seen yet */
-	struct rnl__inbox left_holds;	/* with a deadline, released */
-	struct rnl__heap hold_deadlines;	/* those that it has seen, by deadline */
+	struct rnl__inbox cancelled_delayed; /* cancelled jobs, linked by `cancelled` */
+	struct rnl__heap delayed;	/* delayed jobs that it has seen, by time */
+	struct rnl_job *notices;	/* notices that it has seen, a list */
+	struct rnl__inbox came_holds;	/* holds with a deadline that it has not seen */
+	struct rnl__inbox left_holds;	/* holds with a deadline, released */
+	struct rnl__heap hold_deadlines;	/* holds that it has seen, by deadline */
 	_Atomic bool ends;
 	bool started;			/* a thread exists */
 	pthread_t thread;
-	/* Counts the jobs that it completes.  Its queue is empty; `due` there is for holds. */
+	/* Counts the jobs that it completes.  `self.queue` is empty; its `due` is for holds. */
 	struct rnl__worker self;
 };
 
-/* Returns when an unstarted job expires; NEVER: the timer thread leaves it to the workers. */
+/* Returns when an unstarted job expires; NEVER: it does not, or it is left to the workers. */
 static inline uint64_t rnl__timer_expiry(const struct rnl_job *job)
 {
 	if (!(job->flags & RNL__JOB_DEADLINE) || rnl__job_follows(job))
@@ -88,13 +88,13 @@ static inline uint64_t rnl__timer_expiry(const struct rnl_job *job)
 /* Wakes the timer thread after a change.  Begins with a full barrier. */
 void rnl__timer_wake(struct rnl_pool *pool);
 
-/* A job on the worker's queue expires at @at.  A full barrier must precede the call. */
+/* Notes that a job on the worker's queue expires at @at.  A full barrier must precede the call. */
 void rnl__timer_expect(struct rnl__worker *w, uint64_t at);
 
-/* An unstarted job was cancelled; @outside: all jobs were, including those in no queue. */
+/* Counts a cancel of unstarted jobs.  @outside: it also concerns jobs that are in no queue. */
 void rnl__timer_cancelled(struct rnl_pool *pool, bool outside);
 
-/* Return how many such cancels there were, or how many of all jobs; the jobs are cancelled. */
+/* Return the number of these cancels, or of those @outside; their jobs are cancelled already. */
 uint32_t rnl__timer_cancels(struct rnl_pool *pool);
 uint32_t rnl__timer_outside(struct rnl_pool *pool);
 

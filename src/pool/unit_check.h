@@ -6,9 +6,9 @@
  * DESIGN
  *	On a CUDA device, all CUDA runtimes are asked for their last error after each function.
  *	The host device does the same if a unit may make CUDA calls there.  Without a driver, a
- *	runtime returns its error each time, even if the function did not call CUDA.  So if the
- *	error comes twice, the function is blamed only if it is in such a unit.  With a driver, such
- *	a function may leave work on the thread's stream; the job waits for that work.
+ *	runtime returns the same error each time, even if the function did not call CUDA.  So an
+ *	error that comes twice fails the job only if the function's unit may make CUDA calls.  With
+ *	a driver, such a function may leave work on the thread's stream; the job waits for it.
  */
 #ifndef RNL_UNIT_CHECK_H
 #define RNL_UNIT_CHECK_H
@@ -29,7 +29,7 @@ static inline bool rnl__unit_fits(const struct rnl_pool *pool, rnl__function *fn
 	return !(pool->refuses && rnl__units_have(pool->refuses)) || rnl__unit_looks_fit(pool, fn);
 }
 
-/* Logs why it does not.  Returns -EINVAL, or -ENODEV if the function's unit needs CUDA. */
+/* Logs why the pool refuses a function.  Returns -EINVAL, or -ENODEV if its unit needs CUDA. */
 int rnl__unit_refuse(struct rnl_pool *pool, const char *call, rnl__function *fn);
 
 /* Returns true if the function may be in a unit that does not say that it names the stream. */
@@ -38,7 +38,7 @@ bool rnl__unit_is_silent(rnl__function *fn);
 /* rnl__unit_check() on the host device. */
 int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret);
 
-/* Clears CUDA's errors after a callback or a hook: they are no job's errors. */
+/* Clears CUDA's errors after a callback or a hook: they belong to no job. */
 static inline void rnl__unit_forgive(struct rnl__worker *w)
 {
 	/* In a job's function, the error is the job's.  The timer thread makes no query. */
@@ -47,7 +47,7 @@ static inline void rnl__unit_forgive(struct rnl__worker *w)
 		(void)rnl__units_error();
 }
 
-/* Checks after a function that returned @ret, in its job.  Returns @ret, or the error found. */
+/* Checks after a job's function, which returned @ret.  Returns @ret, or the error found. */
 static inline int rnl__unit_check(struct rnl__worker *w, rnl__function *fn, int ret)
 {
 	if (w->device->info.cuda || !rnl__units_have(RNL__UNITS_RAW))

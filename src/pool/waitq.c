@@ -14,7 +14,7 @@ void rnl__waitq_init(struct rnl__waitq *q)
 	q->last = &q->first;
 }
 
-/* Returns the places that the waiters before @w need. */
+/* Returns the kinds of places that the waiters before @w need. */
 static unsigned lacks_before(struct rnl__waitq *q, const struct rnl__waiter *w)
 {
 	unsigned lacks = 0;
@@ -101,7 +101,7 @@ void rnl__waitq_stay(struct rnl_pool *pool, struct rnl__waiter *w)
 
 	pthread_mutex_lock(&q->lock);
 	set_lacks(q, w, w->found);
-	/* Another waiter may now be the first with the need that this one had. */
+	/* Another waiter may now be the first with the need that this waiter had. */
 	if (lacked != RNL__LACKS_OTHER && lacked != w->found)
 		wake_some(pool);
 	pthread_mutex_unlock(&q->lock);

@@ -7,12 +7,12 @@
  *	A thread whose submit was refused joins the wait queue and records what its job needs: a
  *	place as a deferred job, places for chained jobs, or something that threads do not get in
  *	order: space in a worker's queue, or a round of its barrier.
- *	Places are first in, first out.  When one is freed, the first thread that needs it is woken.
+ *	Threads get places in order.  When one is freed, the first thread that needs it wakes up.
  *	Other submits, and later threads, are refused while an earlier thread needs the same kind of
  *	place, so short chains cannot starve a long one.  Only accepted jobs free places, so a
  *	waiting thread does not depend on later submits.
- *	Threads that need something else are all woken each time, and block no other thread, because
- *	one worker's queue may be full for long.
+ *	Threads that need something else than places are all woken each time, and block no other
+ *	thread, because one worker's queue may be full for long.
  *	A thread enters the wait queue, then tries; a thread that makes space reads `nr` afterwards.
  *	A full barrier is between the two steps on both sides, so one side sees the other.
  *	While no thread waits, all of this costs a load.
@@ -48,14 +48,14 @@ struct rnl__waiter {
 struct rnl__waitq {
 	pthread_mutex_t lock;
 	struct rnl__waiter *first, **last;
-	unsigned nr_lacking[RNL__LACKS_OTHER + 1]; /* by their needs */
-	_Atomic uint32_t lacks;	/* the places that any of them needs */
+	unsigned nr_lacking[RNL__LACKS_OTHER + 1]; /* how many waiters, by their needs */
+	_Atomic uint32_t lacks;	/* the kinds of places that waiters need */
 	_Atomic uint32_t nr;
 };
 
 void rnl__waitq_init(struct rnl__waitq *q);
 
-/* Returns the places that a new submit must leave to the waiters. */
+/* Returns the kinds of places that a new submit must leave to the waiters. */
 static inline unsigned rnl__waitq_lacks(struct rnl__waitq *q)
 {
 	/* relaxed: a submit that is concurrent with an enter or a leave may see either state */
@@ -68,7 +68,7 @@ void rnl__waitq_enter(struct rnl__waitq *q, struct rnl__waiter *w);
 /* Begins a try: space that is made from here on ends the next wait. */
 void rnl__waitq_look(struct rnl__waitq *q, struct rnl__waiter *w);
 
-/* Ends a try in vain: from now on others see the submit's needs. */
+/* Ends a try that failed: from now on other threads see the submit's needs. */
 void rnl__waitq_stay(struct rnl_pool *pool, struct rnl__waiter *w);
 
 /* Returns 0, perhaps spuriously, or -ETIMEDOUT. */

@@ -36,7 +36,7 @@ enum {
 	RNL__TRACE = 16,	/* begin or stop noting jobs in the pool's trace */
 };
 
-/* Places in `joined`.  Two workers that share one overwrite each other: a stream may wait twice. */
+/* Places in `joined`.  If two workers have the same place, a stream may wait twice. */
 #define RNL__JOINED 64u
 
 /* How long jobs took. */
@@ -44,7 +44,7 @@ struct rnl__timing {
 	struct rnl__hist queue_wait, host, device;
 };
 
-/* Completed jobs of one round of a barrier that the barrier was not notified of yet. */
+/* Jobs of one round whose progress the barrier was not notified of yet. */
 struct rnl__owed {
 	struct rnl_barrier *barrier;	/* NULL: nothing is owed */
 	unsigned round;
@@ -69,11 +69,11 @@ struct rnl__replay {
 	rnl__function *fn;		/* NULL: the entry is free */
 	struct rnl__notes notes;	/* of the last noted run; empty: unknown */
 	struct rnl__record *record;	/* made of the notes, or of the last captured run */
-	const void *scratch;		/* the worker's block at that time */
+	const void *scratch;		/* the worker's scratch block in that run */
 	uint64_t moved;			/* bytes that the run copied */
 	uint64_t used;			/* the `clock` of the last use */
 	uint32_t left;			/* replays until the next comparison; 0: the work varies */
-	uint32_t wait, next_wait;	/* plain calls before the next try; before the one after */
+	uint32_t wait, next_wait;	/* plain calls before the next try, and the try after it */
 	bool captured;			/* its runs are captured, not noted */
 	bool notified;			/* logged: it issued other work, or cannot be recorded */
 };
@@ -93,7 +93,7 @@ struct rnl__hold_slot;
 struct rnl__holds {
 	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl__hold_slot *) chunks[RNL__HOLD_CHUNKS];
 	unsigned nr_chunks, nr_fresh;	/* nr_fresh: unused slots of the last chunk */
-	struct rnl__hold_slot *fresh, *free;	/* the first unused one; those free again */
+	struct rnl__hold_slot *fresh, *free;	/* first unused slot; slots that are free again */
 	uint32_t nr_taken;		/* slots taken since the last request to the timer thread */
 };
 
@@ -124,7 +124,7 @@ struct rnl__worker {
 	uint64_t moved;			/* bytes that the running job has copied */
 	unsigned inside;		/* nesting depth in callers' code, if a guard watches */
 	unsigned unlooked;		/* calls since the guard last looked for a stray */
-	bool woken;			/* by a wake, perhaps for another worker's job: share() */
+	bool woken;			/* by a wake, perhaps for another worker's job: share.c */
 	struct rnl__track *track;	/* NULL: no trace runs */
 	struct rnl__nvtx *ranges;	/* NULL: no tool reads NVTX */
 	struct rnl__owed owed;
@@ -142,7 +142,7 @@ struct rnl__worker {
 	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;
-	/* By worker: its last job that our stream waited for, * RNL_WORKERS_MAX + the worker. */
+	/* By worker: (its last job that our stream waited for) * RNL_WORKERS_MAX + the worker. */
 	uint64_t joined[RNL__JOINED];
 	struct rnl__scratch scratch;
 	struct rnl__staging staging;
@@ -155,7 +155,7 @@ struct rnl__worker {
 /* Initializes a worker whose memory is zero. */
 void rnl__worker_init(struct rnl__worker *w, struct rnl_pool *pool, unsigned index);
 
-/* Forgets the jobs that the worker's stream has waited for.  It need not wait for itself. */
+/* Forgets for which jobs the worker's stream has waited.  It never waits for its own jobs. */
 void rnl__worker_forget_joins(struct rnl__worker *w);
 
 /* Gives a worker commands, and wakes it. */
@@ -167,7 +167,7 @@ void rnl__worker_wake_space(struct rnl__worker *w);
 /* Any thread: returns a held-back job to its worker, and wakes the worker. */
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job);
 
-/* Returns true if a job was returned; rnl__park_prepare() orders it, or the owner looks again. */
+/* Returns true if a job was returned: rnl__park_prepare() orders this, or the owner looks again. */
 static inline bool rnl__worker_has_returned(struct rnl__worker *w)
 {
 	return rnl__inbox_holds(&w->returned);
@@ -186,7 +186,7 @@ static inline bool rnl__worker_attends(struct rnl__worker *w)
 	/* The owner writes the cache line of `occupied` with each job, so it is read last. */
 	if (rnl__inflight_nr(&w->inflight))
 		return false;
-	/* [worker.O4] acquire: jobs put on the stream before are counted; pairs with [run.O3] */
+	/* [worker.O4] acquire: if false, the jobs on the stream are counted; pairs with [run.O3] */
 	return !atomic_load_explicit(&w->occupied, memory_order_acquire) &&
 	       !rnl__inflight_nr(&w->inflight);
 }
