@@ -44,7 +44,7 @@ static const char *system_text(int err)
 
 	return text == unknown ? NULL : text;
 #else
-	/* musl has one text for all numbers that are not an errno, and INT_MAX is not one. */
+	/* musl has one text for all numbers that are not an errno, such as INT_MAX. */
 	const char *text = strerror(err);
 
 	return !strcmp(text, strerror(INT_MAX)) ? NULL : text;

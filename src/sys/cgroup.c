@@ -53,7 +53,7 @@ static bool cgroup_lists(const char *list, const char *word)
 	return false;
 }
 
-/* Parses a line of mountinfo.  Returns false if it is another filesystem. */
+/* Parses a line of mountinfo.  Returns false if the line is not a mount of the hierarchy. */
 static bool cgroup_is_mount(char *line, struct hierarchy *h)
 {
 	char *behind = strstr(line, " - "), type[16], options[256];

@@ -7,7 +7,7 @@
  *	mounts.  In a container the mount may show only part of a hierarchy.  Then the mount's root
  *	is a group, too, and the process's path begins with that root or is relative to it.  A
  *	group's limit applies to all groups below it, so each group from the process's own up to the
- *	mount's root is read.  A system may use both versions, so both are read.
+ *	mount's root is read.  A system may use both versions of groups, so both are read.
  *	A file that cannot be read sets no limit.
  */
 #ifndef RNL_CGROUP_H

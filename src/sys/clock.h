@@ -37,7 +37,7 @@ static inline void rnl__nap(uint64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-/* Returns the time of the kernel's last tick, some milliseconds ago, at a quarter of the cost. */
+/* Returns the time of the kernel's last tick, some ms ago, at a quarter of rnl__now()'s cost. */
 static inline uint64_t rnl__now_coarse(void)
 {
 	struct timespec ts;

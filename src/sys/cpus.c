@@ -4,9 +4,9 @@
  *
  * DESIGN
  *	A machine may have more CPUs than a cpu_set_t (1,024).  The kernel refuses a set that is too
- *	short, and a longer one is tried.
- *	A control group's quota limits CPU time, not CPUs.  Too many threads use it up early, and
- *	all of them stop for the rest of the period.  So it counts as the CPUs whose time it allows.
+ *	short; then a longer set is tried.
+ *	A control group's quota limits CPU time, not CPUs.  Too many threads use the quota up early,
+ *	and all of them stop for the rest of the period.  So a quota counts as a number of CPUs.
  */
 #include "config.h"
 

@@ -9,8 +9,8 @@
  *	If WAITING is set, it advances the round, and all sleepers wake and start over.  Both sides
  *	have a full barrier after their write, so the waker sees WAITING or the waiter sees the
  *	condition (Dekker).
- *	If the condition is enough for one waiter, rnl__eventcount_wake_one() wakes one.
- *	A waiter that left without a sleep costs one futex call.
+ *	If only one waiter can use the condition, rnl__eventcount_wake_one() wakes one waiter.
+ *	A waiter that leaves without a sleep costs the next waker one futex call.
  *
  *		prepare	wait	wake	- no outside synchronisation needed
  *	prepare	-	-	-
@@ -39,7 +39,7 @@ static inline void rnl__eventcount_init(struct rnl__eventcount *eventcount)
 	atomic_init(&eventcount->word, (uint32_t)(RNL__START(31, 2) * RNL__ROUND));
 }
 
-/* Returns the word to wait with: a later wake ends the wait.  Check the condition first. */
+/* Returns the word to wait with: a later wake ends the wait.  Then check the condition again. */
 static inline uint32_t rnl__eventcount_prepare(struct rnl__eventcount *eventcount)
 {
 	/* [eventcount.L1] acquire: the condition of the last wake; pairs with [eventcount.R1] */

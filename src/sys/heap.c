@@ -15,7 +15,7 @@ static void *get(const void *node, size_t offset)
 	return value;
 }
 
-/* @node: NULL, or the node whose link is set. */
+/* Sets a node's link.  Does nothing if @node is NULL. */
 static void set(void *node, size_t offset, void *value)
 {
 	if (node)

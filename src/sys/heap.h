@@ -6,7 +6,7 @@
  *	A pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986) with links in its nodes: it
  *	allocates nothing and has no size limit.  A node links to its first child, its next sibling,
  *	and by `before` to its previous sibling, or to its parent if it is the first child.  The
- *	heap has the offsets of the links: some nodes reuse the space outside of a heap.
+ *	heap has the offsets of the links: some nodes reuse those fields while in no heap.
  *	An insert takes one step, a removal O(log n) on average.  A removal after many inserts may
  *	take many steps; it calls `between` between two steps.
  *	Only the heap's owner calls these functions.

@@ -64,7 +64,7 @@ static inline void *rnl__inbox_take_all(struct rnl__inbox *inbox)
 	return atomic_exchange_explicit(&inbox->first, NULL, memory_order_acquire);
 }
 
-/* Arms an empty inbox, or disarms it.  Returns false if it has things, or did so already. */
+/* Arms an empty inbox, or disarms it.  Returns false if it has things, or no change is needed. */
 static inline bool rnl__inbox_arm(struct rnl__inbox *inbox, bool arm)
 {
 	void *was = arm ? NULL : RNL__INBOX_ARMED;

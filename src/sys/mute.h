@@ -10,7 +10,7 @@
 #include <signal.h>
 
 struct rnl__mute {
-	sigset_t mask, pending;		/* the thread's, before */
+	sigset_t mask, pending;		/* of the thread, before the write */
 };
 
 /* Blocks these signals in the calling thread. */

@@ -7,8 +7,8 @@
  *	tag that changes with each push and pop.  So the exchange of a delayed pop fails even if the
  *	node that it read is first again (ABA).
  *	A delayed pop may read a node that was removed long ago, so a node's memory stays valid:
- *	nodes are in rows, a longer row replaces one that is too short, and all are freed at the
- *	end.  A node's id is 1 + (its row, its index in the row); 0 is no node.
+ *	nodes are in rows, a longer row replaces a row that is too short, and all rows are freed at
+ *	the end.  A node's id is 1 + (its row, its index in the row); 0 is no node.
  *
  *		push	pop	take	extend	fini
  *	push	-	-	-	-	X	X: needs outside synchronisation
@@ -107,7 +107,7 @@ static inline struct rnl__row *rnl__row_new(uint32_t nr)
 	return row;
 }
 
-/* Sets a row's number.  The row replaces a shorter one, of which no node is in use. */
+/* Sets a row's number.  The row replaces a shorter row, whose nodes must not be in use. */
 static inline void rnl__row_place(struct rnl__rows *rows, uint32_t row, struct rnl__row *longer)
 {
 	/* relaxed: only the caller extends the row */
@@ -189,7 +189,7 @@ static inline uint32_t rnl__stack_pop(struct rnl__stack *stack, struct rnl__rows
 	do {
 		if (!(uint32_t)head)
 			return 0;
-		/* If another thread popped the node, the link is wrong, and the tag differs. */
+		/* If another thread popped the node, the link is wrong, but the exchange fails. */
 		next = rnl__node_next(rows, (uint32_t)head);
 		/* [stack.G2] acquire: like [stack.G1]; pairs with [stack.P1] */
 	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,

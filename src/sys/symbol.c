@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	The dynamic linker knows exported functions only, and a job's function is usually static.
- *	So this reads the symbol table of the object's file, unless the table was stripped.  A
- *	malformed file has no names.
+ *	So this reads the symbol table of the object's file, unless the table was stripped.  In a
+ *	malformed file it finds no name.
  */
 #include "config.h"
 

@@ -37,7 +37,7 @@ int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg)
 	pthread_sigmask(SIG_SETMASK, &blocked, &before);
 	ret = pthread_create(thread, NULL, main_fn, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	/* pthread_create() passes the kernel's other errors, such as a system call filter's. */
+	/* pthread_create() also returns the kernel's other errors, such as a seccomp filter's. */
 	return !ret || ret == EAGAIN || ret == ENOMEM ? -ret : -ENOTSUP;
 }
 

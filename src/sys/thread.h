@@ -21,14 +21,14 @@ unsigned rnl__thread_number(void);
 
 /*
  * Disables cancellation of the thread to the end of the block: a pthread_cancel() takes effect
- * later.  Each library function uses it that may run on a caller's thread and makes a call that
- * POSIX lists as a cancellation point, or any call of CUDA.
+ * later.  A library function needs this if it may run on a caller's thread, and calls CUDA or a
+ * function that POSIX lists as a cancellation point.
  */
 #define RNL__UNCANCELLED() \
 	__attribute__((cleanup(rnl__thread_cancellable), unused)) \
 	int cancel_state_ = rnl__thread_uncancelled()
 
-/* Returns the thread's state before, or -1 in a worker, which can never be cancelled. */
+/* Returns the thread's earlier state, or -1 in a worker, which can never be cancelled. */
 static inline int rnl__thread_uncancelled(void)
 {
 	int before = -1;
