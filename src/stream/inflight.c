@@ -78,7 +78,7 @@ static void note_oldest(struct rnl__inflight *f)
 		/* relaxed: the store below publishes it */
 		atomic_store_explicit(&f->oldest_since, rnl__now_coarse(), memory_order_relaxed);
 	/*
-	 * [inflight.H1] release: a thread that sees the job sees since when; pairs with [stats.H2]
+	 * [inflight.H1] release: a thread that sees the job sees its time; pairs with [stats.H2]
 	 */
 	atomic_store_explicit(&f->oldest, f->first, memory_order_release);
 }
@@ -121,8 +121,8 @@ void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
 }
 
 /*
- * Learns from the oldest mark, which is reached, perhaps with later ones.  The work up to @seq took
- * at most the time since the previous mark was reached, or since its first job was issued.
+ * Learns from the oldest mark, which is reached, perhaps with later ones.  The jobs up to @seq took
+ * at most the time since the previous mark was reached, or since the first of them was issued.
  */
 static void learn_reached(struct rnl__inflight *f, uint64_t seq)
 {
@@ -211,12 +211,12 @@ static int inflight_record(struct rnl__inflight *f, struct rnl__mark *mark)
 int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 {
 	bool more = f->marked != f->issued;
-	/* With nothing more to mark, the ring may be full, and this mark the oldest. */
+	/* If no job is left to mark, the ring may be full, and this entry the oldest mark's. */
 	struct rnl__mark *mark = &f->marks[(f->first_mark + f->nr_marks) % f->limit];
 	int ret = 0;
 
 	rnl__gather_flush();
-	/* The word has the low half of a number: it must not lag by more than that. */
+	/* The word has only the low half of a number, so it must not lag by 2^31 jobs. */
 	write = write || f->issued - f->written > INT32_MAX;
 
 	if (more) {
@@ -317,7 +317,7 @@ struct rnl_job *rnl__inflight_pop(struct rnl__inflight *f)
 
 /*
  * Returns the event of the earliest mark at or after @seq, else the latest one; NULL if none was
- * recorded yet.  @covers: the job that it was recorded for, or an earlier one.
+ * recorded yet.  @covers: the job that the event was recorded for, or an earlier one.
  */
 static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq, uint64_t *covers)
 {
@@ -354,7 +354,7 @@ static uint64_t reached_now(struct rnl__inflight *f)
 
 uint64_t rnl__inflight_whole(struct rnl__inflight *f, uint64_t low, unsigned bits)
 {
-	/* A job on the stream is at most @limit ahead; one further ahead completed long ago. */
+	/* A job on the stream is at most @limit ahead; if it seems more, it completed long ago. */
 	const uint64_t reached = reached_now(f), round = UINT64_C(1) << bits;
 	const uint64_t ahead = (low - reached) % round;
 
@@ -409,7 +409,7 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 	}
 	/*
 	 * No event was recorded yet: the host has waited for the caller's jobs, and @seq is a later
-	 * one; or the device has failed.
+	 * job; or the device has failed.
 	 */
 	return rnl__device_failed(f->device) ? -EIO : 0;
 }

@@ -6,20 +6,20 @@
  *	Each job gets a sequence number when it is issued.  A mark covers all jobs up to number n.
  *	It is placed after them on the stream, as one or both of:
  *	- an event.  Other streams can wait for it, and it slows no launch until it is queried.  One
- *	  event covers several jobs; the worker queries it only when it may issue no more.
- *	- a write of n to a word of pinned memory.  It is placed when nothing is queued after it,
- *	  because a thread may wait then.  Reading the word costs no driver call.
+ *	  event covers several jobs; the worker queries it only when it may issue no more jobs.
+ *	- a write of n to a word of pinned memory.  It is placed when no more jobs are queued, as a
+ *	  thread may wait then.  Reading the word costs no driver call.
  *	A stream reaches its marks in order, so a reached mark covers all marks before it.  A device
  *	that cannot write words uses only events.
  *	If several streams issue their first work at the same time, followed by writes, some of that
- *	work waits until other work ends (seen on an H200 with driver 580: of 8 kernels 3 to 7 ran).
+ *	work waits until other work ends (on an H200 with driver 580, only 3 to 7 of 8 kernels ran).
  *	So a worker's stream writes once before its first job.
  *	Events are recorded in turn, in a ring.  A thread that joins searches them from the latest
- *	back, to the earliest one after its job.  That event may be recorded anew meanwhile, further
- *	along the stream.  Then the join waits longer than it must, but never too short.
- *	A worker notes how far its stream has waited for others, and waits only once.
- *	A barrier has places for its last jobs on the first workers that it meets.  On other workers
- *	a join searches the jobs on the stream for that job, from the latest one back.
+ *	back, to the earliest event after the awaited job.  That event may be recorded anew
+ *	meanwhile, further along the stream.  Then the join waits longer than it must, never less.
+ *	A worker notes how far its stream has waited for each other stream, so as not to wait again.
+ *	A barrier notes its last job on each of the first workers that it meets.  On other workers a
+ *	join searches the jobs on the stream for the barrier's last job, from the latest one back.
  *	Model: tests/model/join.pml.
  *
  *		push	mark	poll	pop	join
@@ -66,12 +66,12 @@ struct rnl__inflight {
 	uint64_t issued;		/* sequence of the last job */
 	uint64_t marked;		/* sequence that the last mark covers */
 	uint64_t written;		/* sequence that the last write puts into the word */
-	uint64_t asked;			/* the worker queries its event: rnl__inflight_ask() */
+	uint64_t asked;			/* sequence of the job whose event the worker queries */
 	uint64_t now;			/* the worker's last reading of the clock */
 	uint64_t looked;		/* when the worker last looked for a reached mark */
 	uint64_t unmarked_since;	/* at or before the issue of the first unmarked job */
 	uint64_t unmarked_ns;		/* estimate for the unmarked jobs */
-	uint64_t reached_at;		/* when the last mark was seen reached */
+	uint64_t reached_at;		/* when the worker last saw a mark reached */
 	struct rnl__pace pace;
 	struct rnl__mark *marks;	/* ring of `limit` */
 	unsigned first_mark, nr_marks;
@@ -152,7 +152,7 @@ void rnl__inflight_forget(struct rnl__inflight *f);
 /* Takes the first job off, completed or not; NULL: there is no job. */
 struct rnl_job *rnl__inflight_drop(struct rnl__inflight *f);
 
-/* Returns when a job that was just popped was issued; exact if it is TIMED. */
+/* Returns the issue time of a job that was just popped; exact if the job is TIMED. */
 static inline uint64_t rnl__inflight_since(const struct rnl__inflight *f, uint64_t seq)
 {
 	/* relaxed: the owner wrote it */

@@ -16,7 +16,7 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_INTERNAL 8u	/* a map or a batch: its function guards the callers' code itself */
 #define RNL__JOB_REAPED 4096u	/* has a completion queue, and no callback */
 #define RNL__JOB_CHAINED 8192u	/* is named by `then` of the job before it */
-#define RNL__JOB_LED 16384u	/* the job that its `then` names was passed on */
+#define RNL__JOB_LED 16384u	/* the next job of its chain was passed on */
 #define RNL__JOB_ORDERED 32768u	/* waits for its turn in an order */
 #define RNL__JOB_TELLS 65536u	/* was given to rnl_barrier_notify() */
 #define RNL__JOB_GATHERS 131072u /* its work may be issued together with that of other jobs */
@@ -89,7 +89,7 @@ static inline void rnl__job_set_to_reap(struct rnl_job *job, bool to_reap)
 	job->device = (uint8_t)(rnl__job_device(job) | (to_reap ? RNL__JOB_TO_REAP : 0));
 }
 
-/* `rounds`: the slot of the job's round in its barrier | of the round that it follows << 4. */
+/* `rounds`: the slot of the job's own round | the slot of the round that it comes after << 4. */
 #define RNL__NO_ROUND 15	/* waits for no job */
 
 static inline unsigned rnl__job_round(const struct rnl_job *job)

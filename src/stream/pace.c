@@ -12,7 +12,7 @@
 
 #define PARTS 1024u			/* of a ratio */
 #define LONGEST_NS (UINT64_C(1) << 40)	/* a ratio's numerator fits into 64 bits */
-#define FALLS 4u			/* each job lowers an estimate by a quarter of the way */
+#define FALLS 4u			/* each job lowers an estimate by 1/4 of the difference */
 
 int rnl__pace_init(struct rnl__pace *p, unsigned limit, uint64_t enough_ns)
 {

@@ -9,10 +9,10 @@
  *	keeps the estimate of its issue until it leaves the stream, or is known to take longer.
  *	The worker measures only bounds.  It looks seldom, and may itself be delayed, in its jobs'
  *	functions or by the driver's lock.  So an estimate rises immediately, but only to the time
- *	that jobs have certainly taken: their mark was not reached yet.  The jobs on the stream rise
- *	with it, so no more jobs are issued after a job that runs longer than expected.  An estimate
- *	falls step by step, and only to the longest time that jobs can have taken: their mark was
- *	reached.
+ *	that jobs have certainly taken: their mark was not reached yet.  The estimates of the jobs
+ *	on the stream rise, too, so no more jobs are issued after a job that runs longer than
+ *	expected.  An estimate falls step by step, and only to the longest time that jobs can have
+ *	taken: their mark was reached.
  *	Jobs of one mark share the time in proportion to their estimates.
  *	Internal jobs do not count: maps and batches limit their jobs in flight themselves.  A time
  *	that includes such a job is not used.
@@ -27,7 +27,7 @@
 struct rnl_job;
 
 #define RNL__PACE_ENTRIES 256u
-#define RNL__PACE_UNKNOWN_NS 1000000u	/* a job of an unknown function, at most */
+#define RNL__PACE_UNKNOWN_NS 1000000u	/* most that a function that never ran counts */
 
 struct rnl__pace_job {
 	uint32_t ns;			/* 0: the job does not count */
@@ -42,14 +42,14 @@ struct rnl__pace {
 	uint32_t known[RNL__PACE_ENTRIES];
 };
 
-/* Unknown functions get @enough_ns, RNL__PACE_UNKNOWN_NS at most.  Returns 0 or -ENOMEM. */
+/* Until it ran, a function counts @enough_ns, RNL__PACE_UNKNOWN_NS at most.  Returns 0, -ENOMEM. */
 int rnl__pace_init(struct rnl__pace *p, unsigned limit, uint64_t enough_ns);
 void rnl__pace_fini(struct rnl__pace *p);
 
 /* Returns the estimate for a job; 0: it does not count. */
 uint32_t rnl__pace_guess(const struct rnl__pace *p, const struct rnl_job *job);
 
-/* The job gets the sequence @seq; the job with this sequence leaves the stream. */
+/* _add: the job gets sequence @seq.  _drop: the job with sequence @seq leaves the stream. */
 void rnl__pace_add(struct rnl__pace *p, const struct rnl_job *job, uint64_t seq);
 void rnl__pace_drop(struct rnl__pace *p, uint64_t seq);
 

@@ -75,7 +75,7 @@ int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	if (ret)
 		rnl__units_leave();
 	else if (device->info.cuda)
-		(void)rnl__units_error();	/* earlier errors are no job's errors */
+		(void)rnl__units_error();	/* earlier errors belong to no job */
 	return ret;
 }
 

@@ -3,9 +3,9 @@
  * A thread's implicit stream: attached to the thread, and detached.
  *
  * DESIGN
- *	The stream is a pointer of the thread's own, `rnl__thread.stream`.  The backend makes it.  A
- *	list has all streams.  A forked child has none of their threads: it finds the streams by the
- *	list, and does not touch them, because their executors are in the parent.
+ *	Each thread has a pointer to its stream, `rnl__thread.stream`.  The backend makes streams.
+ *	A list has all streams.  A forked child has no threads for them: it keeps the list, and does
+ *	not touch the streams, because their executors are in the parent.
  */
 #ifndef RNL_STREAM_H
 #define RNL_STREAM_H
