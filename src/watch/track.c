@@ -191,7 +191,7 @@ void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t 
 	t->now = j;
 	if (!rnl__track_time_wanted(t, j->picked))
 		return;
-	/* If a timed job is right before it on the stream, the end of that job is its begin. */
+	/* If a timed job is right before this one on the stream, its end is this job's begin. */
 	if (!t->tells && (!behind || t->last_seq + 1 != seq)) {
 		j->begin = rnl__track_time_record(t);
 		if (!j->begin)
@@ -303,7 +303,7 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 	if (t->timing != RNL_TRACE_SOME)
 		return;
 	rnl__track_time_spend(t, issued, rnl__now());
-	if (j->begin)		/* the begin took as long, before the call */
+	if (j->begin)		/* to record the begin took as long */
 		rnl__track_time_spend(t, issued, rnl__now());
 }
 

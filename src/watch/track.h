@@ -3,14 +3,14 @@
  * A worker's part of a trace: its notes on each job, and the ring that passes them on.
  *
  * DESIGN
- *	A worker has a track while a trace runs, else NULL, and reads only that word of its own.
- *	The worker is the ring's only writer, the trace's writer the only reader: two counts, no
- *	lock.  A full ring drops records, and counts them.
+ *	A worker has a pointer to its track, NULL if no trace runs: a job then costs one read of it.
+ *	The worker is the ring's only writer, and the trace's writer its only reader, so two counts
+ *	are enough, without a lock.  A full ring drops records, and counts them.
  *	A job makes one record when its function returns, and more when it is done, if it left work
  *	on the stream.
  *	track_time.h has the times of the work on the device.
  *
- *	The worker's own thread calls everything except the ring's reader.
+ *	The worker's own thread calls these functions, except where a comment says otherwise.
  */
 #ifndef RNL_TRACK_H
 #define RNL_TRACK_H
@@ -33,7 +33,7 @@ enum rnl__track_kind {
 	RNL__TRACK_BACK,	/* a callback has returned */
 	RNL__TRACK_HELD,	/* a job has waited for its holds */
 	RNL__TRACK_FOUND,	/* the guard has found something in a function */
-	RNL__TRACK_AFTER,	/* one more barrier that the job of the previous call came after */
+	RNL__TRACK_AFTER,	/* one more barrier that the job of the previous CALL came after */
 	RNL__TRACK_IN,		/* an operation: a copy to the device */
 	RNL__TRACK_KERNEL,	/* an operation: a kernel, or a fill */
 	RNL__TRACK_OUT,		/* an operation: a copy from the device */
@@ -89,7 +89,7 @@ struct rnl__track_job {
 	int (*fn)(struct rnl_job *job);
 	uint64_t id, queued, picked, issued, staged;
 	uint32_t producer;
-	struct rnl__event *begin, *end;	/* only `end`: it begins at the end of the job before */
+	struct rnl__event *begin, *end;	/* begin NULL: it begins where the job before it ends */
 	struct rnl__event *ops[RNL__TRACK_OPS];
 	uint64_t at[RNL__TRACK_OPS];	/* issue time of each operation */
 	uint8_t kinds[RNL__TRACK_OPS];
@@ -113,9 +113,9 @@ struct rnl__track {
 	unsigned limit;
 	struct rnl__event **events;	/* free ones */
 	unsigned nr_events, nr_free;
-	uint64_t next_timed;		/* no job is timed before, by default */
+	uint64_t next_timed;		/* by default, no job is timed before this time */
 	uint64_t last_seq, last_end;	/* of the last timed job */
-	bool tells;			/* the last timed job issued through this library */
+	bool tells;			/* the last timed job called rnl_launch(), rnl_copy() ... */
 
 	/* The clock. */
 	bool exact;			/* the device's clock is the host's */
@@ -149,9 +149,9 @@ static inline struct rnl__track *rnl__tracks_at(struct rnl__tracks *tracks, unsi
 }
 
 /*
- * Begins the calling worker's track, between jobs.  @like: its device, index, urgent, dropped_ever.
- * Returns NULL if there is no memory, or if the track exists: an earlier thread of the worker could
- * not begin to serve.
+ * Begins the calling worker's track, between jobs.  @like has its device, index, urgent and
+ * dropped_ever.  Returns NULL if there is no memory, or if the track exists, made by an earlier
+ * thread of the worker that could not begin to serve.
  */
 struct rnl__track *rnl__tracks_begin(struct rnl__tracks *tracks, const struct rnl__track *like);
 
@@ -159,12 +159,12 @@ struct rnl__track *rnl__tracks_begin(struct rnl__tracks *tracks, const struct rn
 void rnl__tracks_free(struct rnl__tracks *tracks);
 
 /*
- * Makes the events and finds the clock's base, between jobs.  After an error nothing is timed.
+ * Makes the events and finds the clock's base, between jobs.  After an error no job is timed.
  * Returns false if there is no memory to note jobs.
  */
 bool rnl__track_start(struct rnl__track *t);
 
-/* The trace ends: cuts the jobs in flight, from @first on. */
+/* The trace ends: notes that the jobs in flight, from @first on, were cut. */
 void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first);
 
 /*
@@ -203,7 +203,7 @@ void rnl__track_issue(struct rnl__track *t);
 /* The running job has issued an operation of that kind. */
 void rnl__track_op(struct rnl__track *t, enum rnl__track_kind kind);
 
-/* The running job has issued a copy, whose direction is found here. */
+/* The running job has issued a copy.  Finds out the copy's direction. */
 void rnl__track_copy(struct rnl__track *t, const struct rnl__copy *copy);
 
 /* For the trace's writer: returns the next records, @nr consecutive ones. */

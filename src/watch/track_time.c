@@ -11,8 +11,8 @@
 #include "sys/sizes.h"
 #include "watch/track_time.h"
 
-#define SHARE 20u		/* timing may take one part in 20 of a worker's time ... */
-#define COST_MAX_NS 50000u	/* ... and a cost above this for one job is an interruption */
+#define SHARE 20u		/* timing may take one part in 20 of a worker's time */
+#define COST_MAX_NS 50000u	/* most that counts for one job: more was an interruption */
 #define EVENTS_MAX 512u
 #define BASE_NS 1000000000ull	/* the oldest age of the clock's base */
 #define BASE_TRIES 4
@@ -163,7 +163,7 @@ bool rnl__track_time_wanted(const struct rnl__track *t, uint64_t now)
 	       (t->timing == RNL_TRACE_SOME && now >= t->next_timed);
 }
 
-/* Moves the base if a job's times are before its function, or after it was seen done. */
+/* Moves the base if a job begins before its function, or ends after the worker saw it done. */
 static void fit(struct rnl__track *t, uint64_t begin, uint64_t end, uint64_t picked, uint64_t done)
 {
 	if (t->exact)
