@@ -9,7 +9,7 @@
 #include "sys/sizes.h"
 
 #define REGION_MIN (UINT64_C(2) << 20)	/* bytes; region sizes are multiples, if `max` allows */
-#define PRELOAD_FROM (UINT64_C(64) << 20) /* bytes; from here on, a device may have a faster way */
+#define PRELOAD_FROM (UINT64_C(64) << 20) /* bytes; from here on, RNL__PRELOAD may be faster */
 #define REGION_SHARE 8			/* a region has at least an eighth of the locked bytes */
 
 struct rnl__region {
@@ -40,7 +40,7 @@ bool rnl__extents_holds(const struct rnl__extents *e, uintptr_t address, size_t 
 		/* [extents.H1] acquire: bounds no older than the round; pairs with [extents.B3] */
 		uint64_t round = atomic_load_explicit(&b->round, memory_order_acquire);
 		/*
-		 * [extents.H2] acquire: if this is a change, the second read of the round differs;
+		 * [extents.H2] acquire: if a change wrote it, the second read of the round differs;
 		 * pairs with [extents.B1]
 		 */
 		uintptr_t begin = atomic_load_explicit(&b->begin, memory_order_acquire);
@@ -216,7 +216,7 @@ int rnl__extents_preload(struct rnl__extents *e, uint64_t bytes)
 
 	if (bytes > e->max)
 		return -ENOMEM;
-	/* The region has that size; its only extent may be smaller. */
+	/* The region has @bytes; its only extent may be smaller. */
 	all = all > RNL__EXTENTS_SLOP ? all - RNL__EXTENTS_SLOP : 1;
 	return lock(e, all, all, bytes < PRELOAD_FROM ? RNL__PINNED : RNL__PRELOAD);
 }

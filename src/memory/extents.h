@@ -6,8 +6,8 @@
  * DESIGN
  *	A region's extents, taken or free, are a list in the order of their addresses; free
  *	neighbours are merged.  A take cuts the first extent that is large enough, from the oldest
- *	region that has one.  Younger regions thus become wholly free again; only such regions are
- *	returned.
+ *	region that has one.  Younger regions thus become wholly free again; only wholly free ones
+ *	are returned to the device.
  *	The owner's lock protects everything except one query: whether an address is in a region.
  *	For this query, a table has the regions' bounds.  An entry is reused, so it has a round,
  *	which is odd while the entry changes.  A reader that meets a change treats the entry as
@@ -49,7 +49,7 @@ struct rnl__extents {
 	struct rnl__device *device;
 	struct rnl__region *oldest, *youngest;
 	uint64_t max, locked;		/* bytes */
-	_Atomic uint32_t nr_bounds;	/* in use, up to the last used entry */
+	_Atomic uint32_t nr_bounds;	/* entries up to the last one in use */
 	struct rnl__bounds bounds[RNL__NR_REGIONS];
 };
 
@@ -70,8 +70,8 @@ int rnl__extents_lock(struct rnl__extents *e, size_t need, size_t want);
 int rnl__extents_preload(struct rnl__extents *e, uint64_t bytes);
 
 /*
- * Returns free regions to the device until one for @need bytes can be locked; if @max allows that
- * already, all free regions.  Returns false if even all would not be enough.
+ * Returns free regions to the device until @max allows a region for @need bytes; returns all free
+ * regions if @max allows it already.  The result is false if even all would not be enough.
  */
 bool rnl__extents_unlock(struct rnl__extents *e, size_t need);
 

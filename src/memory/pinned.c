@@ -25,7 +25,7 @@
 #define NR_SHARDS 16u
 #define EXTENT_FIRST MIB	/* bytes of a class's first extents, about */
 #define EXTENT_FIRST_NR 64u
-#define EXTENT_MAX (64 * MIB)	/* for more than one buffer */
+#define EXTENT_MAX (64 * MIB)	/* most bytes of an extent with several buffers */
 #define NR_SLOTS RNL__NR_ROWS
 
 enum { FREE, USED };		/* a node's state; USED: its buffer is in use */
@@ -296,7 +296,7 @@ static bool trim(struct rnl__pinned *p, unsigned class)
 	return given;
 }
 
-/* Returns how many buffers to add: few at first, then half (large: 1/16) of the class's number. */
+/* Returns how many buffers to add: few at first, later half as many as there are (large: 1/16). */
 static uint64_t wanted(const struct rnl__pinned *p, unsigned class)
 {
 	uint64_t stride = pinned_stride_of(class), has = p->nr_buffers[class];
@@ -307,7 +307,7 @@ static uint64_t wanted(const struct rnl__pinned *p, unsigned class)
 	return rnl__larger(rnl__smaller(nr, most), 1);
 }
 
-/* Gets a buffer of a class without free ones, and puts further new buffers. */
+/* Gets a buffer of a class that has no free one.  Puts the other new buffers on a stack. */
 static int grow(struct rnl__pinned *p, unsigned class, uint32_t *id)
 {
 	uint64_t nr = wanted(p, class);

@@ -12,8 +12,8 @@
  *	whether its buffer is in use, so a second put is detected, too.
  *	If the stacks are empty, a get takes the lock and grows the class: by an extent of free
  *	memory, by one of a new region, or by memory that other classes have and no thread uses.
- *	For the last, it takes another class's stacks whole, frees the extents whose buffers are all
- *	on them, and puts the other buffers back.  A concurrent get that finds the stacks empty
+ *	For that it takes another class's stacks whole, frees the extents whose buffers are all on
+ *	these stacks, and puts the other buffers back.  A concurrent get that finds the stacks empty
  *	waits for the lock, then looks at them again.
  *
  *		get	put	holds	figures	destroy
@@ -45,10 +45,10 @@ void rnl__pinned_destroy(struct rnl__pinned *p);
  */
 int rnl__pinned_get(struct rnl__pinned *p, size_t bytes, void **bufp);
 
-/* Waits for other threads' puts.  Returns -ENOMEM only if a put cannot help, or -ETIMEDOUT. */
+/* Like _get, but waits for puts.  Returns -ENOMEM only if no put can help, or -ETIMEDOUT. */
 int rnl__pinned_get_wait(struct rnl__pinned *p, size_t bytes, void **bufp, uint64_t deadline);
 
-/* Returns 0, or -EINVAL, without effect: no such buffer, it is not in use, or was overrun. */
+/* Returns 0; -EINVAL, without effect: there is no such buffer, it is not in use, or was overrun. */
 int rnl__pinned_put(struct rnl__pinned *p, void *buf);
 
 /* Returns true if these bytes are in one region; takes no lock, and some nanoseconds. */

@@ -97,7 +97,7 @@ static int await(struct rnl__staging *s, struct rnl__event *event)
 	return ret;
 }
 
-/* Waits until the device has completed at least the first @nr pieces, and empties those. */
+/* Waits until the device has completed the first @nr pieces or more, and empties all of these. */
 static int empty_first(struct rnl__staging *s, unsigned nr)
 {
 	unsigned last = nr - 1;
@@ -155,7 +155,7 @@ static int make_ring(struct rnl__staging *s)
 	return s->pieces && s->spare ? 0 : -ENOMEM;
 }
 
-/* Gets a buffer; waits for older pieces if necessary.  -ENOMEM: no piece is under way. */
+/* Gets a buffer; waits for older pieces if necessary.  -ENOMEM: there is no piece to wait for. */
 static int get_buffer(struct rnl__staging *s, size_t bytes, void **bufp)
 {
 	int ret;
@@ -172,7 +172,7 @@ static int get_buffer(struct rnl__staging *s, size_t bytes, void **bufp)
 	}
 }
 
-/* Records an event after the issued work.  NULL: without an event, a wait is for the stream. */
+/* Records an event after the issued work.  If that fails, *@eventp is NULL: wait for the stream. */
 static int staging_record(struct rnl__staging *s, struct rnl__event **eventp)
 {
 	struct rnl__event *event = s->nr_spare ? s->spare[--s->nr_spare] : NULL;

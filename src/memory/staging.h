@@ -5,15 +5,15 @@
  * DESIGN
  *	Such a copy goes through page-locked buffers, in pieces.  On the way in, the worker copies a
  *	piece to a buffer and issues the copy from there.  On the way out, it issues the copy into a
- *	buffer.  It empties the buffer when the device has completed the copy, at the latest before
+ *	buffer, and empties the buffer when the device has completed the copy, at the latest before
  *	the job is done.
  *	A ring holds the pieces under way, in stream order, each with its job's sequence number:
  *	when the device has completed a job, it has completed the job's pieces.  If there are too
  *	many pieces or bytes, the worker waits for the oldest piece.  A large piece has an event for
- *	that; for a small one, the worker waits for the stream.
- *	A copy that touches memory which a piece has yet to write waits for that piece, because the
- *	copy comes later in stream order.  All other copies of pageable memory are the device's.
- *	CUDA blocks the caller until they are done; on a device that does not, this code waits.
+ *	that; for a small piece, the worker waits for a later event, or for the stream.
+ *	If a piece has not written to its memory yet, a copy that touches this memory waits for the
+ *	piece.  All other copies of pageable memory are left to the device.  CUDA blocks the caller
+ *	until they are done; on a device that does not block, this code waits.
  *	Only the worker's own thread uses this; other threads read the figure.
  */
 #ifndef RNL_STAGING_H
@@ -30,7 +30,7 @@ struct rnl__piece;
 struct rnl__staging {
 	struct rnl__device *device;
 	struct rnl__pinned *pinned;
-	uint64_t max, bytes;		/* under way: limit, current */
+	uint64_t max, bytes;		/* bytes under way: limit, current */
 	struct rnl__piece *pieces;	/* a ring; NULL: not used yet */
 	unsigned first, nr, nr_out;
 	uint64_t last_out;		/* sequence of the last job with a piece that goes out */
@@ -70,7 +70,7 @@ void rnl__staging_reached(struct rnl__staging *s, uint64_t seq);
 /* Cancels the copy out of a buffer, because the copy into the buffer was not issued. */
 void rnl__staging_leave_out(struct rnl__staging *s, const struct rnl__copy *copy);
 
-/* Puts all buffers and copies nothing out, because the device has failed. */
+/* Puts all buffers back and copies nothing out, because the device has failed. */
 void rnl__staging_forget(struct rnl__staging *s);
 
 #endif
