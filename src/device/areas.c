@@ -14,7 +14,7 @@ static uint32_t nr_up_to(const struct rnl__area *list, uint32_t nr, uintptr_t be
 		const uint32_t middle = low + (nr - low) / 2;
 
 		/*
-		 * [areas.H2] acquire: if this is a change, the second read of the round differs;
+		 * [areas.H2] acquire: if a change wrote this, the second read of `round` differs;
 		 * pairs with [areas.B1]
 		 */
 		if (atomic_load_explicit(&list[middle].begin, memory_order_acquire) <= begin)

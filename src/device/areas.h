@@ -6,8 +6,8 @@
  * DESIGN
  *	The areas are in an array, sorted by address.  A reader does a binary search.  A writer
  *	holds the lock, and increments `round` before and after a change.  A reader that sees an odd
- *	round, or a changed one, has met a change: it reports the address as unknown instead of
- *	waiting.  The area that a writer adds or removes is never one that the reader uses.
+ *	round, or a changed one, reports the address as unknown instead of waiting.  A reader asks
+ *	about memory in use, which is never the area that a writer adds or removes.
  *	Areas that do not fit into the array are unknown.
  */
 #ifndef RNL_AREAS_H

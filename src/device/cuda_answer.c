@@ -56,7 +56,7 @@ bool rnl__cuda_wait_thread(int *code)
 	if (ret == cudaSuccess)
 		return left;
 	rnl__cuda_forget(ret);
-	/* The unit's runtime had no error.  Ours may be another copy: ignore its failure. */
+	/* A unit's runtime had no error.  Ours may be a copy without devices: ignore its error. */
 	if (!rnl__device_nr_cuda(NULL))
 		*code = 0;
 	return left;

@@ -127,7 +127,7 @@ void rnl__cuda_leave(void)
 	(void)rnl__cuda_contexts.pop(&ours);
 }
 
-/* Returns true if the calling thread is attached to the device, which is then current. */
+/* Returns true if the calling thread is attached to the device, so that the device is current. */
 static bool is_attached(const struct rnl__device *device)
 {
 	return rnl__thread.stream && rnl__thread.stream->device == device;

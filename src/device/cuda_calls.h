@@ -4,10 +4,10 @@
  *
  * DESIGN
  *	An error that is not sticky is cleared immediately in the library's copy of the runtime
- *	(cudaGetLastError), so that no job is blamed for it.  An error that a caller left there
- *	stays.
+ *	(cudaGetLastError), so that no job is blamed for it.  An error that the application left in
+ *	that copy stays.
  *	A thread that is not attached makes the device's context current for a call, then restores
- *	the previous one.  cudaSetDevice() would create a context to restore a device without one.
+ *	the previous one.  cudaSetDevice() would create a context if the previous device has none.
  */
 #ifndef RNL_CUDA_CALLS_H
 #define RNL_CUDA_CALLS_H
@@ -27,7 +27,7 @@ struct rnl__cuda_device {
 	bool known;
 	bool registers;			/* kernels access registered memory at its own address */
 
-	/* Created by the first thread that needs them; they stay. */
+	/* Each is created by the first thread that needs it, and never destroyed. */
 	pthread_mutex_t lock;
 	CUcontext context;		/* the primary context; NULL: not retained yet */
 	cudaMemPool_t memory;		/* all device memory comes from it */
@@ -88,20 +88,20 @@ static inline int rnl__cuda_own_result(cudaError_t code)
 /* For a call that may return cudaErrorNotReady.  Returns 1, 0 (not ready) or an errno. */
 int rnl__cuda_reached(struct rnl__device *device, cudaError_t code);
 
-/* Makes the device's context current until the leave, for calls that any thread may make. */
+/* Makes the device's context current, for calls that any thread may make; undoes that. */
 cudaError_t rnl__cuda_enter(struct rnl__device *device);
 void rnl__cuda_leave(void);
 
 /*
- * Enters for a call that frees something.  The caller makes that call in any case, because the
- * handle names its context.  Returns true if the caller must leave afterwards.
+ * Enters for a call that frees an object.  The caller makes that call even if it cannot enter,
+ * because the handle names its context.  Returns true if the caller must leave afterwards.
  */
 static inline bool rnl__cuda_try_enter(struct rnl__device *device)
 {
 	return rnl__cuda_enter(device) == cudaSuccess;
 }
 
-/* Like enter and leave, except that an attached thread makes no call. */
+/* Like enter and leave, except that they do nothing on a thread that is attached to the device. */
 cudaError_t rnl__cuda_enter_from_outside(struct rnl__device *device);
 void rnl__cuda_leave_to_outside(const struct rnl__device *device);
 

@@ -9,7 +9,7 @@
 #include "device/cuda_kernels.h"
 
 #define COPIES_MAX 256u
-#define MOVE_BYTES_MAX 16384u	/* bytes of an area; a copy engine is faster with more */
+#define MOVE_BYTES_MAX 16384u	/* bytes of an area; for larger ones a copy engine is faster */
 
 #if CUDART_VERSION >= 13000
 

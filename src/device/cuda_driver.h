@@ -42,7 +42,7 @@ extern struct rnl__cuda_driver rnl__cuda_driver;
 /* Returns a function of the driver, or NULL if the driver does not have it. */
 void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags);
 
-/* Finds the functions, before all else; one thread at a time.  Writes only until all are found. */
+/* Finds the functions; one thread at a time, before any use.  Writes only until all are found. */
 void rnl__cuda_driver_init(void);
 
 #endif

@@ -34,7 +34,7 @@ struct graph {
 	struct kept *kept;
 };
 
-/* A shape that occurred, and how often it must recur to get a graph: this time and the next. */
+/* A shape that occurred; how often it must recur before a graph is built, now and the next time. */
 struct seen {
 	uint64_t shape;
 	uint32_t wait, next_wait;
@@ -75,7 +75,7 @@ static CUDA_KERNEL_NODE_PARAMS params_of(const struct rnl__cuda_node *node, void
 	};
 }
 
-/* Returns true if CUDA would also accept it as a single launch. */
+/* Returns true if CUDA would accept the work as a single launch, too. */
 static bool graph_fits(const struct rnl__cuda_work *work)
 {
 	const uint64_t threads = (uint64_t)work->block.x * work->block.y * work->block.z;

@@ -28,8 +28,8 @@ struct rnl__graphs *rnl__cuda_graphs_create(void);
 void rnl__cuda_graphs_destroy(struct rnl__graphs *graphs);
 
 /*
- * Launches steps of a gather, from @step on, as one graph.  Returns the first step that is left,
- * which is @step if nothing was launched.
+ * Launches steps of a gather, from @step on, as one graph.  Returns the first step that was not
+ * launched, which is @step if the call launched nothing.
  */
 unsigned rnl__cuda_graphs_replay(struct rnl__graphs *graphs, const struct rnl__gather *gather,
 				 unsigned step, cudaStream_t stream);

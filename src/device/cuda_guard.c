@@ -38,7 +38,7 @@ void rnl__cuda_guard_init(void)
 }
 
 /*
- * Notes the refused call: the first one that the line names.  A line is
+ * Notes the refused call, which is the first call that the log's line names.  A line is
  * [time][thread][source][severity][entry point] and a text, or only the text.
  */
 static void read_log(void *unused, int level, char *message, size_t length)
@@ -96,7 +96,7 @@ static bool names_one_of(const char *call, const char *const *parts, size_t nr)
 	return false;
 }
 
-/* Returns the finding for cudaErrorStreamCaptureUnsupported: a wait, memory, or one of the two. */
+/* Returns the finding for cudaErrorStreamCaptureUnsupported: waits, memory, or unclear. */
 static unsigned refused(const struct rnl__guarded *guarded)
 {
 	static const char *const waits[] = { "Synchronize", "Query", "ElapsedTime", "Memcpy",

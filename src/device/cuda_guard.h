@@ -8,10 +8,10 @@
  *	The graph is instantiated and launched once, where the function issued its work, so the work
  *	keeps its place in the stream.  Work on a default stream that is not the worker's stream is
  *	a finding.
- *	At other times, a thread's mode is relaxed, in which CUDA allows cudaMalloc().  Under guard,
- *	the library's own allocations return to that mode while they run.
- *	CUDA has one code for waits and for memory.  If the driver keeps a log of refused calls
- *	(12.9), the log has the call's name; otherwise, the report names candidates.
+ *	Outside the guard, an attached thread has the relaxed mode, in which CUDA allows
+ *	cudaMalloc().  Under guard, the library's own allocations set that mode while they run.
+ *	CUDA refuses waits and allocations with one error code.  If the driver keeps a log of
+ *	refused calls (12.9), the log has the call's name; otherwise, the report names candidates.
  *	A copy of pageable memory is captured like any other copy: its node has the addresses.
  */
 #ifndef RNL_DEVICE_CUDA_GUARD_H

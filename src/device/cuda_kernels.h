@@ -5,8 +5,8 @@
  * DESIGN
  *	The mover copies small areas, one per block, between memory that kernels reach, page-locked
  *	memory included.  A wrong address would end the process.
- *	The arguments kernel writes a few bytes that come with its launch, so the bytes need no
- *	memory that lives until then.
+ *	The arguments kernel writes a few bytes that come with its launch, so no memory must keep
+ *	them until the kernel runs.
  *	The kernels are PTX: the driver compiles it for the GPU, and the library needs no CUDA
  *	compiler.
  */

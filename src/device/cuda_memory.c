@@ -86,7 +86,7 @@ static cudaError_t alloc_kind(struct rnl__cuda_device *device, enum rnl__memory 
 		return cudaHostAlloc(memp, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
 	if (kind == RNL__PRELOAD)
 		return device->registers ? rnl__cuda_preload(bytes, memp) : cudaErrorNotSupported;
-	/* A capture would make scratch part of the graph; memory that is ready now will do. */
+	/* A capture would make the allocation part of the graph: use memory that is ready now. */
 	if (kind == RNL__SCRATCH && !rnl__thread.guard)
 		return alloc_ordered(device, bytes, rnl__cuda_own_stream(), memp);
 	code = alloc_ordered(device, bytes, device->memory_stream, memp);
@@ -111,7 +111,7 @@ int rnl__cuda_memory_alloc(struct rnl__device *device, enum rnl__memory kind, si
 	cudaError_t code;
 	void *mem = NULL;
 
-	/* CUDA would first return all memory that is kept for other allocations. */
+	/* CUDA would first return all free memory of the pool to the system. */
 	if (!is_host(kind) && bytes > device->info.memory_bytes)
 		return -ENOMEM;
 	code = rnl__cuda_enter(device);
@@ -121,7 +121,7 @@ int rnl__cuda_memory_alloc(struct rnl__device *device, enum rnl__memory kind, si
 	code = alloc_kind((struct rnl__cuda_device *)device, kind, bytes, &mem);
 	(void)rnl__cuda_guard_relax(relaxed);
 	rnl__cuda_leave();
-	/* The caller then allocates the memory in the usual way. */
+	/* -ENOTSUP makes the caller allocate the memory in the usual way. */
 	if (kind == RNL__PRELOAD && code != cudaSuccess && !rnl__cuda_sticky(code)) {
 		rnl__cuda_forget(code);
 		return -ENOTSUP;
@@ -191,7 +191,7 @@ bool rnl__cuda_memory_owns(struct rnl__device *device, const void *mem)
 	return owner == device->info.ordinal;
 }
 
-/* Lets those devices access the memory of @device that are its peers. */
+/* Gives the peers of @device, among @devices, access to its memory. */
 static cudaError_t open_to_peers(struct rnl__cuda_device *device,
 				 struct rnl__device *const *devices, unsigned nr)
 {

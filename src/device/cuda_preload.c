@@ -105,7 +105,7 @@ cudaError_t rnl__cuda_preload(size_t bytes, void **memp)
 	if (begin == MAP_FAILED)
 		return cudaErrorMemoryAllocation;
 	mem = begin + HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE;
-	/* Small pages work, too, only slower. */
+	/* Small pages work, too, but are slower. */
 	(void)madvise(begin, whole, MADV_HUGEPAGE);
 	(void)madvise(begin, whole, MADV_DONTFORK);
 	(void)madvise(begin, whole, MADV_DONTDUMP);

@@ -6,10 +6,10 @@
  *	In cudaHostAlloc(), one thread in the kernel clears all pages: 8 GiB took 4 s.  Here,
  *	several threads first touch huge pages, and then cudaHostRegister() locks them: 0.35 s
  *	(docs/measurements.md).
- *	The memory is the process's own.  A program that asks for more than is available would be
- *	killed, where cudaHostAlloc() would be refused.  So the code first checks the available
+ *	The memory is the process's own.  The system would kill a program that asks for more than is
+ *	available, while cudaHostAlloc() would only fail.  So the code first checks the available
  *	memory and the limits of the control groups.  A forked child does not get the memory:
- *	otherwise a write would give the parent other pages than the device has.
+ *	otherwise a write of the parent would go to a new page, which the device does not see.
  *	The page before the memory stores the mapping's address and size.
  */
 #ifndef RNL_CUDA_PRELOAD_H

@@ -80,7 +80,7 @@ static const struct rnl__args *args_of(const struct rnl__record *r,
 	return params->func == r->writes ? params->kernelParams[0] : NULL;
 }
 
-/* Compares parameters.  Returns false, too, if CUDA cannot describe them, or without an array. */
+/* Compares parameters.  Returns false, too, if CUDA cannot list or describe them. */
 static bool same_params(const CUDA_KERNEL_NODE_PARAMS *a, const CUDA_KERNEL_NODE_PARAMS *b)
 {
 	CUresult code;
@@ -177,7 +177,7 @@ static bool note_args(struct rnl__record *r, cudaGraphNode_t node, const struct 
 	return true;
 }
 
-/* Remembers a captured kernel that writes arguments; false, too, if CUDA cannot describe it. */
+/* Remembers a kernel that writes arguments.  Returns false, too, if CUDA cannot describe it. */
 static bool look_at_kernel(struct rnl__record *r, cudaGraphNode_t node)
 {
 	const struct rnl__args *args;

@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	A record is a graph and its executable form.  It is built node by node, as a chain, from the
- *	notes of the function's calls; other threads do not notice that.  If the program has opted
- *	in, a stream capture makes it; other threads do notice a capture.
+ *	notes of the function's calls, without an effect on other threads.  If the program has opted
+ *	in, the record is made by a stream capture, which does affect other threads.
  *	Arguments of rnl_job_args() are nodes of the library's own kernel.  They are set before each
  *	launch if they have changed.
  *	Two captured runs have issued the same work if their graphs have the same nodes in the same

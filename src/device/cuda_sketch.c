@@ -76,7 +76,7 @@ static bool sketch_add_copies(struct rnl__cuda_sketch *s, const struct rnl__gath
 	return true;
 }
 
-/* Fills in @work for a launch.  Returns false if it needs a call, which may return an error. */
+/* Fills in @work for a launch.  Returns false if the launch must be a call, to get its error. */
 static bool sketch_look_up(const struct rnl__noted *noted, struct rnl__cuda_work *work)
 {
 	const struct rnl_kernel *kernel = noted->launch.kernel;

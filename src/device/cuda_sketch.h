@@ -4,9 +4,9 @@
  *
  * DESIGN
  *	Each job's kernels are a chain.  The chains are parallel, with movers before and after them.
- *	A graph that begins or ends with many nodes is slow, so it gets an empty mover there.  A row
- *	of single kernels is padded to a power of two with disabled nodes, so that groups of many
- *	sizes have few shapes.
+ *	A graph that begins or ends with many nodes is slow, so an empty mover becomes its only
+ *	first or last node.  If each chain is a single kernel, disabled nodes pad the chains to a
+ *	power of two, so that groups of many sizes have few shapes.
  */
 #ifndef RNL_CUDA_SKETCH_H
 #define RNL_CUDA_SKETCH_H
@@ -50,7 +50,7 @@ struct rnl__cuda_sketch {
 
 /*
  * Sketches as many steps of a gather, from @step on, as fit into a graph.  Returns the first step
- * that is left.
+ * that is not in the sketch.
  */
 unsigned rnl__cuda_sketch(struct rnl__cuda_sketch *sketch, const struct rnl__gather *gather,
 			  unsigned step);

@@ -88,7 +88,7 @@ int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind,
 	/* In this mode, another thread's capture does not make our events and waits fail. */
 	stream->capture_mode = cudaStreamCaptureModeRelaxed;
 	rnl__cuda_forget(cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
-	/* CUDA loads the library's own kernels when they first run on the device. */
+	/* CUDA loads a kernel when it first runs on a device: run the library's own kernels now. */
 	pthread_mutex_lock(&device->lock);
 	if (!device->has_kernels)
 		rnl__cuda_kernels_init(handle);

@@ -3,8 +3,8 @@
  * A thread's stream on CUDA.
  *
  * DESIGN
- *	It is the thread's default stream, or a non-blocking stream of its own.  If a function uses
- *	the default stream all the same, an event joins that work with the thread's own stream.
+ *	A thread's stream is its default stream, or a private, non-blocking stream.  If a function
+ *	uses the default stream although its thread has a private one, an event joins the two.
  */
 #ifndef RNL_CUDA_STREAM_H
 #define RNL_CUDA_STREAM_H

@@ -42,7 +42,7 @@
  *	alloc, free	any		yes		called by rnl__device_alloc(), _free()
  *			attached	no		SCRATCH: in stream order
  *	kind_of		any		no		the kind of memory an address is in
- *	owns		any		no		if an address is in this device's memory
+ *	owns		any		no		true if this device owns an address's memory
  *	meet		any		yes		devices of one pool: makes each one's memory
  *							accessible to the others, where possible
  *	trim		any		yes		returns memory that is kept for later allocs
@@ -55,10 +55,10 @@
  *	args		attached	no		kernel that writes struct rnl__args, or NULL
  *	stray		attached	no		1: the thread's default stream has work, and
  *							the attached stream now waits for it; 0
- *	divert		attached	no		on: attaches the thread's default stream,
- *							which waits for the other; off: the reverse
- *	errno_of	any		no		of a code from rnl__units_error()
- *	(as the device: if its own call blocks; stray, divert: on CUDA, with RNL_STREAM_PRIVATE)
+ *	divert		attached	no		on: attaches the default stream, which
+ *							waits for the private one; off: the reverse
+ *	errno_of	any		no		errno of a code of rnl__units_error()
+ *	(as the device: if the device's call blocks; stray, divert: CUDA, with RNL_STREAM_PRIVATE)
  *
  *	Memory.  PINNED and DEVICE memory is ready when alloc returns; the caller frees it when no
  *	stream uses it any more.  No alloc or free waits for the whole device, except that CUDA
@@ -149,12 +149,12 @@ struct rnl__guarded {
 	bool records;			/* a record is wanted if there are no findings */
 	const void *user;		/* source of the arguments of rnl_job_args() */
 	struct rnl__record *last;	/* record of the previous run; NULL: none */
-	bool same;			/* `last` has the same work, and was issued instead */
+	bool same;			/* `last` has the same work, and was replayed instead */
 	struct rnl__record *record;	/* else: record of this run; NULL: it cannot be replayed */
 	bool strict;			/* the work is discarded if there are findings */
 	bool again;			/* the work is discarded, and the function called again */
 	bool disturbed;			/* another thread interfered: no finding is certain */
-	bool joins;			/* it called rnl_barrier_join(): no record can hold that */
+	bool joins;			/* called rnl_barrier_join(), which no record can hold */
 	unsigned found;			/* findings, see above */
 	int code, unit_code;		/* first error: of the library's calls, of the units' */
 	char call[48];			/* the call that the driver refused first; "": unknown */

@@ -14,7 +14,7 @@ struct rnl__devices {
 /*
  * Finds devices by name; they live as long as the process.
  * @why: receives the reason of an error; on success, why "auto" is the host device, or "".
- * Returns 0, -EINVAL (no such name, or a device twice), -ENODEV (no such device) or its error.
+ * Returns 0, -EINVAL (bad name, or a device twice), -ENODEV (no such device) or a device's error.
  */
 int rnl__devices_open(const char *name, struct rnl__devices *devices, char why[RNL__WHY_BYTES]);
 

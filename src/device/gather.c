@@ -212,7 +212,7 @@ static void gather_note(struct rnl__gather *g, const struct rnl__noted *noted)
 	rnl__thread.stream->issued++;
 }
 
-/* Adds an operation that was not gathered to the notes, unless it failed. */
+/* Adds an operation to the notes unless it failed.  Called for operations that are not gathered. */
 static int note_issued(int ret, const struct rnl__noted *noted, const void *args)
 {
 	if (!ret && rnl__thread.stream->notes)

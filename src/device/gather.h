@@ -3,20 +3,20 @@
  * Operations that a thread notes, and issues together later to save calls of the driver.
  *
  * DESIGN
- *	An operation is noted with its job.  One job's operations are issued in an order that has
- *	the effect of the order in which they were noted; those of several jobs, in any order.
+ *	An operation is noted with its job.  The effect of one job's operations is that of the order
+ *	in which they were noted.  Operations of different jobs are issued in any order.
  *	For this, an operation has a step: copies and fills have even steps, launches odd ones.  All
  *	of step 0 is issued, then all of step 1, and so on.  An operation joins the step of its
- *	job's previous operation if both are launches, or both are not; else it takes the next step.
- *	Copies of one step have no order.  So if a copy or fill writes memory that another one of
- *	its job and step touches, or the reverse, the later one goes two steps further.  A job that
- *	copies in, launches and copies out has three steps, and so have a hundred such jobs.
+ *	job's previous operation if both are launches, or both are copies or fills, and else the
+ *	next step.  Copies and fills of one step have no order.  So if one of them writes memory
+ *	that another one of the same job reads or writes, the later one goes two steps further.
+ *	A hundred jobs that copy in, launch and copy out have three steps, like one such job.
  *	Call rnl__gather_flush() before work is issued in another way, and before a wait for the
  *	stream.
  *	An operation that fails when it is issued fails only its own job.  The job's later steps are
  *	left out: the function would have returned at the error, and a kernel might misbehave
  *	without the failed operation.  If the function still runs, its next call returns the error.
- *	Only the thread that owns the stream uses this.
+ *	Only the thread that owns the stream uses its gather.
  */
 #ifndef RNL_GATHER_H
 #define RNL_GATHER_H
@@ -29,7 +29,7 @@
 /* Called when an operation of @job, which may still run, has failed. */
 typedef void rnl__gather_failed_fn(struct rnl_job *job, int error);
 
-/* Called for a copy that was not issued, and will not be. */
+/* Called for a copy that is left out: it was not issued, and will never be. */
 typedef void rnl__gather_left_out_fn(const struct rnl__copy *copy);
 
 struct rnl__gather {
@@ -83,8 +83,8 @@ static inline void rnl__gather_stop(void)
 }
 
 /*
- * Returns the error of an operation of the running job whose call had returned 0, or 0.  After such
- * an error, the job may issue nothing more.
+ * Returns the error of an operation that the running job noted, and that failed when it was issued
+ * later; or 0.  After such an error, the job may issue nothing more.
  */
 static inline int rnl__gather_error(void)
 {

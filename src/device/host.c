@@ -89,7 +89,7 @@ static int host_copy(const struct rnl__copy *copy)
 	return host_issue(&(struct rnl__host_op){ .kind = RNL__HOST_COPY, .copy = *copy });
 }
 
-/* The last copy first, so that code that relies on an order fails on the host device, too. */
+/* Issues the last copy first, so that code that relies on an order fails here, too. */
 static bool host_copy_all(const struct rnl__copy *const *copies, unsigned nr)
 {
 	while (nr--) {

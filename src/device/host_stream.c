@@ -69,7 +69,7 @@ int rnl__host_event_create(struct rnl__event **eventp)
 	return 0;
 }
 
-/* Drops a use of an event.  The caller holds the lock, which this releases. */
+/* Drops a use of an event, and releases its lock, which the caller holds. */
 static void event_put(struct host_event *event)
 {
 	bool last = --event->users == 0;
@@ -156,7 +156,7 @@ static void host_stream_copy_rows(const struct rnl__copy *c)
 	char *dst = c->dst;
 
 	for (size_t i = 0; i < c->rows; i++)
-		/* As on a GPU, source and destination may be the same. */
+		/* Like on a GPU, source and destination may be the same. */
 		memmove(dst + i * c->dst_pitch, src + i * c->src_pitch, c->width);
 }
 

@@ -81,7 +81,7 @@ uint64_t rnl__host_event_time(struct rnl__event *event);
 /* Destroys an event; operations that were issued with it go on. */
 void rnl__host_event_destroy(struct rnl__event *event);
 
-/* Adds a use by the next operation.  Returns the number of its record, or of the last record. */
+/* Adds a use by the next operation.  Returns its record's number; for a wait, the last record's. */
 uint64_t rnl__host_event_use(struct rnl__event *event, bool records);
 
 #endif

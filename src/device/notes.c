@@ -10,7 +10,7 @@
 #include "sys/array.h"
 #include "sys/sizes.h"
 
-#define NOTES_MAX 65536u	/* operations, so their arguments fit into 32 bits */
+#define NOTES_MAX 65536u	/* operations; few enough for 32-bit offsets of arguments */
 #define ARGS_ALIGNMENT 16u
 
 static const struct rnl__device_ops *notes_ops(void)

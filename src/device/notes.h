@@ -5,11 +5,11 @@
  * DESIGN
  *	While a thread's stream has notes, each operation is issued as usual, and also noted.  So a
  *	noted run is an ordinary run, and no other thread notices it.  Only calls of this library
- *	are noted.  Anything else that a function does spoils the notes, with a reason: they are
- *	then no record of the issued work.
+ *	are noted.  Any other action of a function spoils the notes, with a reason: spoilt notes
+ *	cannot become a record.
  *	Two runs have issued the same work if their notes have the same operations in the same
- *	order, with each byte of the kernels' arguments, except the bytes of rnl_job_args().
- *	Only the thread that owns the stream uses this.
+ *	order, with equal bytes of the kernels' arguments, except the bytes of rnl_job_args().
+ *	Only the thread that owns the stream uses its notes.
  */
 #ifndef RNL_NOTES_H
 #define RNL_NOTES_H
@@ -51,7 +51,7 @@ struct rnl__notes {
 	const char *spoilt;		/* why the notes are not a record; NULL: they are, so far */
 };
 
-/* Empties the notes, and notes the calling thread's operations there until the end. */
+/* Empties the notes, and notes the calling thread's operations until rnl__notes_end(). */
 void rnl__notes_begin(struct rnl__notes *notes);
 void rnl__notes_end(void);
 

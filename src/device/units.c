@@ -76,7 +76,7 @@ static void units_unlock(void)
 	pthread_mutex_unlock(&units.lock);
 }
 
-/* The parent's other threads do not exist in the child.  The thread that does may join again. */
+/* In the child, only the forking thread exists, and may join again: frees the others' readers. */
 static void units_in_child(void)
 {
 	struct unit_reader *next;

@@ -30,7 +30,7 @@
 /* Flags of a function's unit, in addition to enum rnl__cuda_unit_flags. */
 enum {
 	RNL__UNIT_KNOWN = 1u << 16,	/* a unit was found */
-	RNL__UNIT_MODULE = 1u << 17	/* text unknown: another unit of its module is possible */
+	RNL__UNIT_MODULE = 1u << 17	/* text unknown: it may be another unit of the module */
 };
 
 /* Properties of at least one registered unit; bits of rnl__units_have. */
@@ -46,11 +46,11 @@ extern _Atomic uint32_t rnl__units_have;
 #define rnl__units_have(bits) \
 	(atomic_load_explicit(&rnl__units_have, memory_order_relaxed) & (bits))
 
-/* Lets the calling thread ask; 0 or -ENOMEM.  The thread must leave before it ends. */
+/* Lets the calling thread ask.  Returns 0 or -ENOMEM.  The thread must leave before it ends. */
 int rnl__units_join(void);
 void rnl__units_leave(void);
 
-/* Returns and clears the last CUDA error of the calling thread, from the first runtime with one. */
+/* Returns the calling thread's last CUDA error, of the first runtime that has one; clears all. */
 int rnl__units_ask(void);
 
 static inline int rnl__units_error(void)
