@@ -31,7 +31,7 @@ struct bench_times {
 /* Returns how many empty jobs are done per second. */
 struct bench_spread bench_empty(const struct bench_machine *m, struct rnl_pool *pool);
 
-/* Returns the times of single jobs, each from its submit until the wait for it has returned. */
+/* Returns the times of single jobs, from a job's submit until the wait for the job returns. */
 struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *pool, bool kernel);
 
 /* Returns how many jobs J (see bench.c) are done per second. */

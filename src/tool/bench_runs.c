@@ -238,7 +238,7 @@ static int do_j(struct rnl_job *job)
 	return ret ? ret : rnl_copy(slot->out, slot->dev, J_WORDS * sizeof(uint32_t));
 }
 
-/* Writes different words for each submit, so the result of an earlier one fails the check. */
+/* Writes different words for each submit, so that an earlier submit's result fails the check. */
 static void prepare_j(struct run_slot *slot, uint64_t number)
 {
 	for (uint32_t i = 0; i < J_WORDS; i++)

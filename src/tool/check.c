@@ -20,7 +20,7 @@
 #include "tool.h"
 
 #define WORKERS 8
-#define PATIENCE_CUDA_NS 150000000u	/* a wait for a GPU takes a millisecond */
+#define PATIENCE_CUDA_NS 150000000u	/* a wait on a GPU takes about a millisecond */
 #define PATIENCE_HOST_NS 1500000000u	/* CPUs may be busy */
 
 enum {
@@ -180,7 +180,7 @@ int tool_check(int argc, char **argv)
 	bool json = false;
 	const struct tool_usage usage = {
 		.doc = doc, .too_many = "give only options", .nr_options = 3, .options = {
-			/* The most is 62, like that of bench. */
+			/* The highest number is 62, like for bench. */
 			TOOL_NUMBER("workers", &m.nr_workers, 2, TOOL_WORKERS_MAX - 2,
 				    "threads with a stream each, 2 to 62; default 8"),
 			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),

@@ -40,7 +40,7 @@ struct check_stream {
 
 /* The machine to check. */
 struct check_machine {
-	const char *device;		/* name of one or several, like for rnl_pool_create() */
+	const char *device;		/* name of one or more devices: see rnl_pool_create() */
 	char first[24];			/* its first device; all but check_peers() use that */
 	struct rnl_device_info info;	/* description of the first device */
 	struct tool_cuda cuda;
@@ -57,7 +57,7 @@ struct check {
 	const char *name, *question;
 	enum check_answer answer;
 	char says[200];			/* the observation */
-	char cause[400];		/* the likely cause of a no, and the remedy; or "" */
+	char cause[400];		/* likely cause of CHECK_NO, and the remedy; or "" */
 	struct check_figure {
 		const char *name;	/* includes the unit; NULL ends the list */
 		double value;

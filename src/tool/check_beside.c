@@ -4,9 +4,9 @@
  *
  * DESIGN
  * One worker's kernel reports that it runs, and waits until the host releases it.  Then another
- * worker copies, and the host releases the kernel when that copy is done.  If the kernel was
- * still waiting, the copy overlapped it.  This test needs no clock, so it is right on a busy
- * machine.  If the kernel had reached its time limit, the copy waited for the kernel.
+ * worker copies, and the host releases the kernel when that copy is done.  If the kernel was still
+ * waiting, the copy overlapped it; if the kernel had reached its time limit, the copy had waited
+ * for it.  The test needs no clock, so a busy machine does not change the answer.
  *
  * Pinned memory: a copy is issued after a waiting kernel on the same stream.  With page-locked
  * memory the call returns immediately, while the kernel runs; with other memory CUDA blocks the
@@ -105,7 +105,7 @@ static bool call_returns(struct trial *trial)
 	return let_go(trial);
 }
 
-/* Repeats an experiment until one answer has the majority; @nrp: runs.  Returns the yeses. */
+/* Repeats an experiment until one answer has the majority.  Returns the yeses; @nrp: the runs. */
 static unsigned vote(struct trial *trial, bool (*try_it)(struct trial *trial), unsigned *nrp)
 {
 	unsigned yes = 0, no = 0;

@@ -9,7 +9,7 @@
  * clock, and the stamps show how many kernels ran at the same time.
  *
  * Each job launches a second kernel right after the first, under a lock.  If streams share a
- * hardware queue, the second kernel waits at its head for the first kernel, and blocks the
+ * hardware queue, the second kernel waits at the queue's head for the first kernel, and blocks the
  * kernels of the other streams.  Sharing is therefore seen in any order of the launches.
  */
 #include "check.h"
@@ -22,7 +22,7 @@
 
 #define TOGETHER 8		/* with more workers each kernel waits for a shorter time */
 #define RUNS_MIN 3		/* with fewer, the median could be a run that got no CPU */
-#define BUDGET_NS 1500000000u	/* no run begins later: kernels one by one take long */
+#define BUDGET_NS 1500000000u	/* no run begins later: a run without overlap is slow */
 
 struct meeting {
 	const struct check_machine *m;

@@ -114,7 +114,7 @@ static void peers_tell(const struct check_machine *m, const struct peers *p, str
 			   p->nr_pairs, p->nr, p->least, p->nr_direct, p->nr_pairs - p->nr_direct);
 }
 
-/* Returns the named devices if there are several, else all devices of the first one's kind. */
+/* Returns the named devices if there are several; else all GPUs, or two host devices. */
 static const char *devices_of(const struct check_machine *m)
 {
 	if (strchr(m->device, ',') || strstr(m->device, ":all") || !strncmp(m->device, "host:", 5))

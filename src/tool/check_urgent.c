@@ -5,7 +5,7 @@
  * DESIGN
  * On a GPU: four workers launch kernels of twice as many blocks as fit, which keeps the device
  * busy for about 30 ms.  Meanwhile another worker, with an empty stream, launches a small kernel.
- * That worker is the urgent one and a usual one in turn.  The host's clock is good enough,
+ * That worker is alternately the urgent one and a usual one.  The host's clock is good enough,
  * because the two times differ widely (0.13 ms and 5 ms on an H200).
  * The host device has no priorities.  There, the only worker of a pool is kept busy while jobs
  * are queued, the urgent job last.  The urgent job must run first.

@@ -16,7 +16,7 @@
 
 #define TOOL_WORKERS_MAX 64	/* of a pool of the tool; the library allows RNL_WORKERS_MAX */
 
-#define TOOL_WAIT_NS 120000000000	/* no wait of the tool takes this long */
+#define TOOL_WAIT_NS 120000000000	/* the limit of each wait */
 
 /* Prints the error and exits with status 2 if @ret is an error. */
 void tool_must(int ret, const char *what);
@@ -27,7 +27,7 @@ void tool_must(int ret, const char *what);
  */
 int tool_guard(void);
 
-/* Returns a pool with that guard, whose log prints errors and the guard's findings. */
+/* Returns a pool with that guard.  Its log prints errors and the guard's findings. */
 struct rnl_pool *tool_pool(struct rnl_pool_attr attr);
 
 /* Submit a job; wait for it, and exit if it failed. */

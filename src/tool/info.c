@@ -108,7 +108,7 @@ static void info_print_machine(const struct machine *m)
 	       sysconf(_SC_NPROCESSORS_ONLN), tool_cpus());
 }
 
-/* Prints the other GPUs whose memory this one accesses directly. */
+/* Prints the GPUs whose memory this GPU accesses directly. */
 static void print_peers(const struct machine *m, int ordinal)
 {
 	unsigned nr = 0;

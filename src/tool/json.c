@@ -3,8 +3,8 @@
  * Prints JSON on standard output, member by member.
  *
  * DESIGN
- * A stack holds the closing brackets of all open objects and arrays.  A comma precedes each
- * value but the first of its object or array.  For readability each value of the outermost
+ * A stack holds the closing brackets of all open objects and arrays.  A comma precedes each value
+ * except the first of an object or array.  For readability each value of the outermost
  * object, and of the arrays in it, begins a line.
  */
 #include "json.h"

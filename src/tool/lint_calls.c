@@ -96,7 +96,7 @@ static const struct {
 	{ "cudaMemcpyPeerAsync", NONE },
 };
 
-#define LENGTH_MAX 200	/* no call has a longer name; many symbols may share a very long one */
+#define LENGTH_MAX 200	/* no call has a longer name, and reading very long names takes time */
 
 static bool has_suffix(const char *name)
 {

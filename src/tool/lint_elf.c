@@ -110,7 +110,7 @@ struct seen_symbols {
 	bool bytecode;		/* the object is compiler bytecode, without symbols */
 };
 
-/* Returns a string table, or NULL if its last byte is not 0: then a name could lack its end. */
+/* Returns a string table.  NULL: its last byte is not 0, so its last name has no end. */
 static const Elf_Data *names_of(Elf *elf, size_t section)
 {
 	Elf_Scn *scn = elf_getscn(elf, section);
@@ -248,13 +248,13 @@ static bool read_elf(const struct reading *r, Elf *elf, size_t size)
 	return true;
 }
 
-/* Returns true if the name is that of a table of the archive, not of a member. */
+/* Returns true if the name belongs to a table of the archive, not to a member. */
 static bool is_table(const char *name)
 {
 	return !strcmp(name, "/") || !strcmp(name, "//") || !strcmp(name, "/SYM64/");
 }
 
-/* Returns true if all members and tables lie inside the file; libelf would shorten the last. */
+/* Returns true if all members and tables lie inside the file; libelf would cut the last one. */
 static bool is_whole(const char *raw, size_t size)
 {
 	size_t at = SARMAG;

@@ -4,7 +4,7 @@
  *
  * DESIGN
  * argp prints the help, getopt prints messages about unknown options and missing arguments, and
- * this file prints the others.  argp must not exit: main() checks standard output at the end.
+ * this file prints the rest.  argp must not exit: main() checks standard output at the end.
  */
 #include "options.h"
 

@@ -16,7 +16,7 @@ struct tool_option {
 	unsigned min, max;
 };
 
-/* @to points to a bool, an unsigned from @min to @max, a const char *, or one that is not "". */
+/* @to: a bool *, an unsigned * (@min to @max), a const char **; TOOL_FILE refuses "". */
 #define TOOL_FLAG(name, to, doc) { name, NULL, doc, tool_take_flag, to, 0, 0 }
 #define TOOL_NUMBER(name, to, min, max, doc) { name, "N", doc, tool_take_number, to, min, max }
 #define TOOL_TEXT(name, arg, to, doc) { name, arg, doc, tool_take_text, to, 0, 0 }
@@ -48,7 +48,7 @@ int tool_options(const struct tool_usage *usage, int argc, char **argv, int *fir
 
 /*
  * Prepares the process for pools: reads the guard, calls rnl_setup(), and describes @device.
- * Returns 0, or the exit status after a message; no kernels for the device is an error, too.
+ * Returns 0, or the exit status after a message, also if the tool has no kernels for the device.
  */
 int tool_begin(const char *device, struct rnl_device_info *info);
 

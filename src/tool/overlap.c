@@ -28,7 +28,7 @@ struct overlap_work {
 	uint64_t busy[WORDS];	/* bit mask of the workers that have jobs */
 
 	uint64_t begin[RNL_WORKERS_MAX], end[RNL_WORKERS_MAX]; /* of each worker's jobs */
-	uint64_t together[OVERLAP_PAIRS]; /* [i]: bit mask of workers with jobs concurrent to i's */
+	uint64_t together[OVERLAP_PAIRS]; /* [i]: bit mask of workers whose jobs overlapped i's */
 	struct edge edges[];
 };
 

@@ -4,7 +4,7 @@
  *
  * DESIGN
  *	The begins and ends of all spans, sorted by time, cut the time into pieces.  No span
- *	begins or ends within a piece, so its length is added to each figure that it belongs to.
+ *	begins or ends within a piece, so a piece counts in full for each figure that includes it.
  *	A worker's own spans do not overlap, because a stream runs its work in order.  If they
  *	overlap in the trace, because of inexact clocks, the worker counts once.
  */
@@ -16,9 +16,9 @@
 
 #include <runnel.h>
 
-#define OVERLAP_DEPTH 16	/* jobs at once are counted up to this number */
+#define OVERLAP_DEPTH 16	/* more jobs at once count as this many */
 #define OVERLAP_GAPS 5
-#define OVERLAP_PAIRS 64	/* the first workers, whose pairs are looked at */
+#define OVERLAP_PAIRS 64	/* only pairs of the first workers are examined */
 
 enum overlap_kind {
 	OVERLAP_JOB = 0,	/* all of a job's work on the device */
@@ -54,8 +54,8 @@ struct overlap_figures {
 	uint64_t workers;	/* bit mask: which of the first workers had timed jobs */
 	uint64_t worker_jobs[RNL_WORKERS_MAX]; /* [i]: jobs of worker i */
 	uint64_t worker_ns[RNL_WORKERS_MAX]; /* [i]: time with at least one job of worker i */
-	uint64_t apart[OVERLAP_PAIRS]; /* [i]: bit mask of workers that never had jobs on the
-				 * device at once with worker i, although both had some */
+	uint64_t apart[OVERLAP_PAIRS]; /* [i]: bit mask of workers whose jobs never overlapped
+				 * worker i's, although they could have: see apart() */
 };
 
 /*

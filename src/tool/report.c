@@ -74,7 +74,7 @@ static uint64_t at_once(const struct overlap_figures *o, int nr)
 	return ns;
 }
 
-/* Prints bounds for "i or more" jobs: for exactly i jobs there are no bounds. */
+/* Prints the time with i jobs; if it is not exact, bounds of the time with i or more. */
 static void print_depth(const struct report *r)
 {
 	const bool bounded = report_is_bounded(r);
@@ -134,7 +134,7 @@ static void print_workers(const struct report *r)
 	}
 }
 
-/* Prints each device's figures, in which work of different devices does not overlap. */
+/* Prints each device's figures, which count only overlap within the device. */
 static void print_devices(const struct report *r)
 {
 	const bool bounded = report_is_bounded(r);
@@ -237,7 +237,7 @@ static int report_make(const char *path, const struct wishes *wishes)
 	return status;
 }
 
-/* Returns true if both are one file: a picture written over its own trace would destroy it. */
+/* Returns true if both are one file: the picture would overwrite its own trace. */
 static bool is_same_file(const char *path, const char *other)
 {
 	struct stat a, b;

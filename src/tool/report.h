@@ -79,7 +79,7 @@ struct report {
 	int nr_workers;
 	struct report_name worker_names[RNL_WORKERS_MAX];
 	unsigned nr_devices;		/* of the pool */
-	char device_names[RNL_DEVICES_MAX][24]; /* "cuda:1"; "" if the trace has no worker of it */
+	char device_names[RNL_DEVICES_MAX][24]; /* "cuda:1"; "": the trace has no worker on it */
 	uint8_t device_of[RNL_WORKERS_MAX];
 	unsigned nr_threads;
 	int64_t threads[REPORT_THREADS];
@@ -161,7 +161,7 @@ struct report_scale {
 void report_shapes(FILE *to, const struct report *r, const struct report_row *row,
 		   const struct report_scale *scale);
 
-/* Draws how many jobs were on the device at once, over time.  @most: the axis's maximum. */
+/* Draws how many jobs were on the device at once, over time.  @most: receives the axis's end. */
 void report_depth(FILE *to, const struct report *r, double top, double height,
 		  const struct report_scale *scale, unsigned *most);
 

@@ -3,11 +3,11 @@
  * runnel report: bounds of the device work of jobs without device times.
  *
  * DESIGN
- * For each job with device work the trace has the time of its function's call, and the time when
- * the worker saw that the work was complete.  The time between is the job's window: the device work
- * lies within it.  A job that was not timed may have been on the device for its whole window, or
- * for almost no time.  The timed jobs alone give the lower bounds; the timed jobs and the windows
- * give the upper bounds.  If records are missing, the upper bounds are the elapsed time.
+ * For each job with device work the trace has the call of its function, and its flight: from the
+ * issue until the worker saw that the work was complete.  The job's window is from the call to the
+ * flight's end: the device work lies within it.  An untimed job may have been on the device for its
+ * whole window, or for almost no time.  The timed jobs give the lower bounds; the windows and the
+ * timed jobs give the upper ones.  If records are missing, the upper bounds are the elapsed time.
  */
 #include "report.h"
 

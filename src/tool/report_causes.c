@@ -3,8 +3,8 @@
  * runnel report: likely causes of missing overlap.
  *
  * DESIGN
- * A cause is named only if the trace has evidence of it.  So each named cause is likely, but
- * there may be others.  The text of a cause includes the remedy.
+ * A cause is named only if the trace has evidence of it.  So each named cause is likely, but there
+ * may be other causes.  The text of a cause includes the remedy.
  */
 #include "report.h"
 
@@ -19,8 +19,8 @@
 
 #define WAITS_MIN_NS 50000u	/* jobs with less device work do not show a wait */
 #define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
-#define LOADS_TIMES 5		/* a first call this many times the median loads a kernel */
-#define STARVED 4		/* a worker with 1/4 of its share of jobs and time starves */
+#define LOADS_TIMES 5		/* a first call longer than this many medians loads a kernel */
+#define STARVED 4		/* a worker with under 1/4 of its share of jobs and time starves */
 #define MB 1000000.0
 
 __attribute__((format(printf, 2, 3)))

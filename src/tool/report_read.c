@@ -210,7 +210,7 @@ static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
 	return 0;
 }
 
-/* Finds the worker of a thread, by its sort index: see trace/json.c. */
+/* Finds the worker of a thread, by its sort index: see trace/trace_json.c. */
 static int read_order(struct reader *in, int64_t tid, const json_t *args)
 {
 	struct report *r = in->r;
@@ -353,7 +353,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	return add_span(in->r, &s);
 }
 
-/* Reads the begin or the end of a flight; the end directly follows the begin. */
+/* Reads the begin of a flight (see report_bounds.c), or its end, which follows directly. */
 static int read_flight(struct reader *in, const json_t *event, bool begins, int64_t tid)
 {
 	struct report_span *last = in->r->nr ? &in->r->spans[in->r->nr - 1] : NULL;
@@ -363,7 +363,7 @@ static int read_flight(struct reader *in, const json_t *event, bool begins, int6
 	int of;
 
 	if (!category || strcmp(category, "inflight"))
-		return 0;	/* a held job */
+		return 0;	/* the span of a held job */
 	of = owner(in, category, false, false, tid);
 	if (of < 0 || get_integer(in, event, "id", 1, &id) || get_time(in, event, "ts", &s.begin))
 		return TOOL_TROUBLE;

@@ -4,8 +4,8 @@
  *
  * DESIGN
  * A span that is wide enough to be pointed at becomes a rectangle with a title.  Other spans go
- * into one path for each row and kind, and those with invisible gaps between them become one
- * shape.  So the file's size depends on the visible shapes, not on the size of the trace.
+ * into one path for each row and kind; neighbours with an invisible gap become one shape.  So the
+ * file's size depends on the visible shapes, not on the size of the trace.
  * A worker's device row has a band for each kind, one below the other, so spans that overlap in
  * time do not hide each other.  Hatching under them shows when untimed jobs may have run.
  */
@@ -163,7 +163,7 @@ void report_shapes(FILE *to, const struct report *r, const struct report_row *ro
 
 /* ---- how many at once ---------------------------------------------------- */
 
-/* Adds to each bin the part of it that a span covers. */
+/* Adds to each bin the part of the bin that a span covers. */
 static void add_to_bins(double *bins, double from, double to)
 {
 	for (int i = (int)from; i < BINS && (double)i < to; i++) {

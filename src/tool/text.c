@@ -41,7 +41,7 @@ bool tool_is_obeyed(uint32_t point)
 	return false;
 }
 
-/* Writes the first character of @from as shown.  Returns how many bytes of @from it takes. */
+/* Writes the first character of @from, escaped if need be.  Returns its length in @from. */
 static unsigned text_show(const char *from, char shown[SHOWN])
 {
 	uint32_t point;

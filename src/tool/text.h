@@ -14,12 +14,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Copies as many characters as fit in @bytes, at least 1, with the final 0.  Returns @to. */
+/* Copies the characters that fit in @bytes (at least 1), and a final 0.  Returns @to. */
 const char *tool_text(char *to, size_t bytes, const char *from);
 
 void tool_put_text(FILE *to, const char *text);
 
-/* Decodes the first character of a text that is not "".  Returns its bytes; 0: it is no UTF-8. */
+/* Decodes the first character of a text that is not "".  Returns its length; 0: it is not UTF-8. */
 unsigned tool_character(const char *text, uint32_t *point);
 
 /* Returns true if the character controls a terminal, or changes the direction of text. */

@@ -146,7 +146,7 @@ static struct top_worker sum_of(const struct top_figures *f)
 }
 
 /*
- * Returns the least bucket limit that at most 1 in @one_in of the jobs since @before exceeded.
+ * Returns the lowest bucket limit such that, since @before, at most 1 job in @one_in took longer.
  * Returns 0 if there were no jobs, and infinity if the limit is beyond the last bucket.
  */
 static double at_most(const struct top_times *now, const struct top_times *before, uint64_t one_in)
