@@ -2,9 +2,9 @@
 /*
  * fan_out: items that fan out and in, 64 at a time, in an event loop of one thread.
  *
- * Of each item, four jobs make one part each. After all four, three jobs mix the parts; after those
- * three, one job adds the mixes up.  When the last job is done, so are all other jobs of the item,
- * and the loop can reuse the item's memory immediately.  No thread waits for a barrier.
+ * For each item, four jobs make one part each.  After these four, three jobs mix the parts; after
+ * these three, one job adds the mixes up.  When that last job is done, so are the item's other
+ * jobs, and the loop can reuse the item's memory immediately.  No thread waits for a barrier.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static int add(struct rnl_job *job)
 	return 0;
 }
 
-/* Submits a job: @after: it starts after this barrier; @in: it joins this one; both may be NULL. */
+/* Submits a job.  @after: the barrier to start after; @in: the barrier that counts it; or NULL. */
 static void submit(struct rnl_pool *pool, struct item *item, struct rnl_job *job,
 		   int (*fn)(struct rnl_job *job), struct rnl_barrier *after,
 		   struct rnl_barrier *in, struct rnl_cq *cq)

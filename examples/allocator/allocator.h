@@ -35,7 +35,7 @@ static inline struct allocator_request *allocator_request_of(struct rnl_job *job
 }
 
 struct allocator_cuda {
-	/* Initialise the job of a request that gets its memory from CUDA, and frees it. */
+	/* Initialise the job of a request.  The job gets its memory from CUDA, and frees it. */
 	int (*init_malloc)(struct rnl_job *job);	/* by cudaMalloc(), cudaFree() */
 	int (*init_async)(struct rnl_job *job);		/* by cudaMallocAsync(), cudaFreeAsync() */
 

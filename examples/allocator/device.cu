@@ -4,8 +4,8 @@
  *
  * DESIGN
  * Like most CUDA code, the jobs name no stream, so they use their worker's stream.  They check a
- * CUDA call only if they cannot continue without it: a job that rnl_job_init() of runnel/cuda.h set
- * up fails when one of its CUDA calls fails.
+ * CUDA call only if they cannot continue without it, because runnel/cuda.h's rnl_job_init() makes a
+ * job fail if one of its CUDA calls fails.
  */
 #include <runnel/cuda.h>
 

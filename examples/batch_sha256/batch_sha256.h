@@ -83,7 +83,7 @@ struct sha256_message {
 	uint64_t line;			/* line number; 0: the message is a whole file */
 	int fd;				/* the file's */
 	const char *text;		/* the rest of the line */
-	uint64_t left;			/* bytes of the line, or of the file by its size */
+	uint64_t left;			/* bytes left in the line, or in the file by its size */
 
 	struct sha256_state state;	/* after the first `before` bytes; the part follows */
 	uint64_t before;

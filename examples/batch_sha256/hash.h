@@ -156,7 +156,7 @@ SHARED uint32_t sha256_cut(uint32_t word, int bytes)
 	return (word & ~(0xffffffffu >> 8 * bytes)) | 0x80000000u >> 8 * bytes;
 }
 
-/* Hashes the padded end.  @rest: message bytes in the last block; @bytes: in all blocks. */
+/* Hashes the padded end.  @rest: message bytes in the last block; @bytes: in all parts. */
 SHARED void sha256_end(struct sha256_state *state, const struct sha256_quad *from,
 			      uint32_t rest, uint64_t bytes)
 {

@@ -67,7 +67,7 @@ static void create_batcher(struct sha256_slots *slots, const struct sha256_optio
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 
-	/* Threads read parts block by block: each read of pinned memory would wait for the bus. */
+	/* The kernel reads block by block: each read of pinned memory would wait for the bus. */
 	attr.flags = RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY;
 	attr.fn = hash_batch;
 	attr.in_bytes = sizeof(struct sha256_part) + opt->part;

@@ -196,7 +196,7 @@ static bool wanted(const struct buckets *b, enum way way)
 	return way == OVERLAPPED ? !b->set.naive : way == BY_HAND ? b->set.by_hand : true;
 }
 
-/* Finds the number of rounds that takes the time of --compute; it is equal in all processes. */
+/* Finds the number of rounds for the time of --compute.  All processes find the same number. */
 static void calibrate(struct buckets *b)
 {
 	const double want = b->set.us * b->set.nr / 1e3;

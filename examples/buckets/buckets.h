@@ -48,7 +48,7 @@ struct transport {
 	int (*reduce)(struct buckets *b, struct reduce *r);
 	/* Drives a run's all-reduces to their end, on the main thread.  NULL: not needed. */
 	void (*progress)(struct buckets *b);
-	/* Returns true if the transport failed; @text: the error.  The watch thread calls it. */
+	/* Returns true if the transport failed; @text: the error.  Called by any thread. */
 	bool (*failed)(char text[TEXT]);
 	void (*end)(void);
 };
@@ -132,7 +132,7 @@ SHARED float compute_value(uint32_t i, const struct compute_args *args)
 
 /* ---- values.c ------------------------------------------------------------ */
 
-/* Returns the run's addend for all words of a bucket: an earlier run's sums would be wrong. */
+/* Returns the run's addend for a bucket's words.  It makes sums of an earlier run wrong. */
 static inline uint32_t shift_of(unsigned run, unsigned bucket)
 {
 	return (bucket + 7 * run) % 1021;

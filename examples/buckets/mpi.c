@@ -7,7 +7,7 @@
  * bucket is full, and the kernel posts a semaphore of the main thread.  The main thread begins
  * MPI_Iallreduce(), polls it to its end, and releases the hold, which completes the job.  So no
  * worker waits, and only one thread calls MPI.  A held job counts as issued when it is done, so the
- * next all-reduce, which runs.c orders after it, starts then: one all-reduce is in flight at a
+ * next all-reduce, which runs.c orders after it, starts only then: one all-reduce is in flight at a
  * time, in the same order on all ranks.  Without mpirun, MPI is not started.
  */
 #include "config.h"
@@ -155,7 +155,7 @@ static int tell(struct buckets *b, struct reduce *r)
 	return ret;
 }
 
-/* Waits until the bucket is full.  Returns false if the job has failed before. */
+/* Waits until the bucket is full.  Returns false if the job fails before that. */
 static bool is_full(struct reduce *r)
 {
 	struct timespec until;

@@ -4,8 +4,8 @@
  *
  * DESIGN
  * Each device has a communicator, which only the device's reducer uses, on its implicit stream.  So
- * ranks in one process need no group call: each calls from its own thread, like processes with one
- * rank.  All reducers issue the all-reduces in the same order.
+ * ranks in one process need no group call: each reducer calls from its own thread, like processes
+ * with one rank.  All reducers issue the all-reduces in the same order.
  *
  * The communicators are blocking, because each collective of a non-blocking communicator starts a
  * thread.  The watch thread handles calls that do not return, and errors that NCCL finds later.
@@ -96,7 +96,7 @@ static int all_reduce(struct buckets *b, struct reduce *r)
 {
 	const char *wrong = comms_reduce(&reducers, b, r->device, r->bucket, rnl_stream());
 
-	/* The watch thread reports it: main may wait for a rank that waits for this one. */
+	/* The watch thread reports the error: main may wait for a rank that waits for this one. */
 	if (wrong)
 		atomic_store_explicit(&refused, wrong, memory_order_relaxed);
 	return wrong ? -EIO : 0;

@@ -9,7 +9,7 @@
  *
  * An all-reduce starts after its own barrier, which counts two jobs: the computing of its bucket,
  * and the previous all-reduce.  So its stream waits for the event of its own bucket, and not for
- * later ones.  A reducer's all-reduces start in bucket order, on all ranks.  If one
+ * later buckets.  A reducer's all-reduces start in bucket order, on all ranks.  If an all-reduce
  * fails, the later ones are cancelled.  (rnl_order needs keys, which urgent jobs cannot have.)
  *
  * In a naive run the first barrier counts all computing jobs.  This is the only difference.
@@ -79,7 +79,7 @@ static int reduce(struct rnl_job *job)
 	int ret = stamp(r->span, false);
 
 	ret = ret ? ret : r->b->transport->reduce(r->b, r);
-	/* If the job is held, the release of its hold writes the end. */
+	/* If the job is held, the thread that releases its hold writes the end. */
 	return ret || r->b->transport->progress ? ret : stamp(r->span, true);
 }
 

@@ -4,10 +4,10 @@
  *
  * DESIGN
  * A rank that dies, or never starts, leaves other ranks waiting in MPI or NCCL: in a call or in a
- * kernel on the device.  So the main thread says which event it expects before each wait, and a
+ * kernel on the device.  So before each wait the main thread names the event that it expects, and a
  * watch thread checks the time.  Each process has a watch thread and ends on its own, without a
- * message from others.  It exits without MPI_Abort() and ncclCommAbort(), which may hang too.  The
- * system ends the process's kernels, and mpirun ends the remaining ranks.
+ * message from others.  The process exits without MPI_Abort() and ncclCommAbort(), which may hang
+ * too.  The system ends the process's kernels, and mpirun ends the remaining ranks.
  */
 #include "config.h"
 
@@ -133,7 +133,7 @@ void watch_expect(const char *what, ...)
 void watch_rest(void)
 {
 	pthread_mutex_lock(&watch.lock);
-	/* The watch thread may not have run yet, and the transport may have failed. */
+	/* The transport may have failed since the watch thread last checked it. */
 	look_at_transport();
 	watch.since = 0;
 	pthread_mutex_unlock(&watch.lock);

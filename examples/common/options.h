@@ -32,7 +32,7 @@ struct program_option {
 	size_t size;		/* ... and its size */
 	uint64_t min, max;	/* a size must be a multiple of `min` */
 	const char *choices;	/* "first|second": the variable receives 0 or 1 */
-	bool optional;		/* the argument may be omitted: the first choice */
+	bool optional;		/* the argument may be omitted, which means the first choice */
 	bool several;		/* a list of devices is allowed */
 	const char *(*parse)(void *to, const char *arg);	/* returns an error text, or NULL */
 };

@@ -38,8 +38,8 @@ void program_device(const char *device, struct rnl_device_info *info);
  * the pool's guard: 1 reports job functions that use the legacy stream, wait, or get memory from
  * CUDA; 2 makes their jobs fail.  RUNNEL_TOP is a path: while the program runs, `runnel top PATH`
  * shows its first pool.  The library itself reads no environment variables.
- * @attr: if it has no log function, errors and the guard's findings are printed, and all messages
- *	if log_arg is not NULL.
+ * @attr: without a log function in it, errors and the guard's findings are printed; if its log_arg
+ *	is not NULL, all messages are printed.
  */
 struct rnl_pool *program_pool(struct rnl_pool_attr *attr);
 

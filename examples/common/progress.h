@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 /*
- * @what: the task, such as "counting"; @total: 0 if unknown: no percentage and no time left;
- * @size: progress counts in one @unit: 1e6 and "MB" for bytes.
+ * @what: the task, such as "counting"; @total: 0 if unknown (then the line has no percentage and no
+ * time left); @size: progress counts in one @unit, such as 1e6 bytes in one "MB".
  */
 void progress_begin(const char *what, uint64_t total, double size, const char *unit);
 

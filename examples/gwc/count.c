@@ -31,7 +31,7 @@ struct masks {
 };
 
 #ifdef __SSE2__
-/* Returns 0xff for bytes from `low` to `high`: signed, and low - 1, high + 1 must not wrap. */
+/* Returns 0xff for signed bytes from `low` to `high`; low - 1 and high + 1 must not wrap. */
 static inline __m128i between(__m128i text, char low, char high)
 {
 	return _mm_and_si128(_mm_cmpgt_epi8(text, _mm_set1_epi8((char)(low - 1))),

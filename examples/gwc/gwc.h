@@ -79,8 +79,8 @@ struct gwc_inputs {
 	bool busy;			/* a producer reads a stream, or calls @more */
 
 	/*
-	 * If not NULL: sets `next` and `end` to the next parts to read, after `end`.  Calls do not
-	 * overlap.  Returns false at the end of the input.
+	 * If not NULL, called when all parts up to `end` were taken: sets `next` and `end` to the
+	 * next parts to read.  Calls do not overlap.  Returns false at the end of the input.
 	 */
 	bool (*more)(struct gwc_inputs *inputs, void *arg);
 	void *more_arg;
@@ -98,7 +98,7 @@ struct gwc_part {
 	bool opened;
 	bool last;			/* the input's last part; for a stream, set by reading */
 	unsigned shard;
-	bool ends;			/* the shard's last part; so is a stream's `last` part */
+	bool ends;			/* the shard's last part; a stream's `last` part is, too */
 };
 
 /* Dies if the list of names cannot be read. */
@@ -151,7 +151,7 @@ struct gwc_tally {
 void gwc_tally_begin(struct gwc_tally *tally, const struct gwc_inputs *inputs);
 
 /*
- * Adds a part to its input; prints the input's line after its last part.
+ * Adds a part to its input; prints the input's line after the input's last part.
  * @tally: a struct gwc_tally.  Context: call it for parts in the order of the inputs.
  */
 void gwc_tally_add(void *tally, const struct gwc_part *part);

@@ -4,10 +4,10 @@
  *
  * DESIGN
  * Rank 0 gets the sizes of all files, and sends names and sizes to the other ranks.  An MPI window
- * in rank 0's memory has the number of the next shard; a rank that needs a shard increments it.  So
- * a slow rank takes fewer shards, and no rank waits for another one.  A rank counts its shards with
- * a pool, like gwc counts files, and sends a report of each shard to rank 0.  Rank 0 prints the
- * counts of the reports, in the order of the files.
+ * in rank 0's memory has the number of the next shard; a rank that needs a shard increments that
+ * number.  So a slow rank takes fewer shards, and no rank waits for another one.  A rank counts its
+ * shards with a pool, like gwc counts files, and sends a report of each shard to rank 0.  Rank 0
+ * prints the counts of the reports, in the order of the files.
  *
  * Producers take shards, the consumer sends reports, and rank 0's main thread receives them.  A
  * lock lets one thread call MPI at a time (MPI_THREAD_SERIALIZED).  No thread waits in MPI for a
@@ -184,7 +184,7 @@ static uint64_t count_up(struct rank *r)
 	return before;
 }
 
-/* Returns rank 0's next stream; the number of shards if there is none, or on other ranks. */
+/* Returns rank 0's next stream.  If there is none, and on other ranks: the number of shards. */
 static unsigned next_stream(struct rank *r)
 {
 	while (r->stream < r->shards.nr && (r->number || !r->shards.list[r->stream].stream))

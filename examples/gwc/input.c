@@ -191,7 +191,7 @@ void gwc_part_read(struct gwc_inputs *inputs, struct gwc_part *part, void *to)
 		part->bytes = program_read(fd, to, wanted, &part->err);
 	if (part->in->stream)
 		part->last = part->bytes < wanted;
-	/* If a stream filled its part, the next part continues it. */
+	/* A stream that filled its part stays open for the next part. */
 	if (fd > STDIN_FILENO && (!part->in->stream || part->last))
 		close(fd);
 }

@@ -10,8 +10,8 @@
  * `lock` guards the list, the free chunks, each chunk's `ready`, and the inputs.  A chunk belongs
  * to its producer until it is ready, then to the consumer until it is free.
  *
- * Texts start at multiples of GWC_ALIGN.  The kernel sees pieces of text; parts name the input
- * they belong to.  Device memory is the job's scratch memory, with the layout of the buffer.
+ * Texts start at multiples of GWC_ALIGN.  The kernel sees pieces of text; each part names its
+ * input.  Device memory is the job's scratch memory, with the layout of the buffer.
  */
 #include "config.h"
 
@@ -54,7 +54,7 @@ struct pipe {
 	pthread_cond_t ready;		/* the first chunk is ready, or a producer ended */
 	pthread_cond_t moved;		/* a chunk is free, or the inputs are no longer busy */
 	struct chunk *head, **tail;	/* the list */
-	struct chunk *free;		/* last in, first out: it is still in the caches */
+	struct chunk *free;		/* last in, first out: its buffer is still in the caches */
 	unsigned nr_active;		/* producers that have not ended */
 };
 
@@ -241,7 +241,7 @@ static void consume_chunk(struct chunk *chunk,
 
 /* ---- start and stop ------------------------------------------------------ */
 
-/* Returns @nr chunks, and adds them to the free list. */
+/* Allocates @nr chunks, and adds them to the free list. */
 static struct chunk *make_chunks(struct pipe *pipe, unsigned nr)
 {
 	struct chunk *chunks = calloc(nr, sizeof(*chunks));

@@ -21,7 +21,7 @@
 
 /* ---- cutting ------------------------------------------------------------- */
 
-/* Ends the last shard at @to, unless it is empty. */
+/* Adds the shard from *@from to @to, unless it is empty. */
 static void end_shard(struct shards *shards, struct gwc_place *from, struct gwc_place to,
 		      bool stream)
 {

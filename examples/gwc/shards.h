@@ -44,8 +44,8 @@ static inline size_t shard_report_bytes(const struct shard_report *report)
 }
 
 /*
- * Adds a part of a shard; call it for the parts in order.  @report: begins if its nr is 0.
- * Returns true if that was the shard's last part.
+ * Adds a part of a shard; call it for the parts in order.  @report: empty if its nr is 0.  Returns
+ * true if this was the shard's last part.
  */
 bool shard_report_add(struct shard_report *report, const struct shards *shards,
 		      const struct gwc_inputs *inputs, const struct gwc_part *part);

@@ -174,7 +174,7 @@ static int read_first_line(char *line, struct head *head)
 	head->old = version[7] == '0';
 	if (!is_target(target))
 		return refuse(head, HTTP_BADREQUEST, "the first line has an invalid character");
-	/* A request to a proxy contains the host. */
+	/* The target of a request to a proxy contains the host. */
 	host = !strncasecmp(target, "http://", 7) ? target + 7 :
 	       !strncasecmp(target, "https://", 8) ? target + 8 : NULL;
 	if (host)

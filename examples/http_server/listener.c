@@ -6,18 +6,18 @@
  * With SO_REUSEPORT the kernel distributes connections, so a connection wakes one loop, and no
  * loop passes connections to others.  But with that option a second server of the same user could
  * bind the port, too, and would get some of the connections.  So the first socket is bound without
- * the option, which fails if the port is in use.
+ * the option: that fails if the port is in use.
  *
  * A parent that starts this program for a socket, such as systemd, passes the socket by the
  * protocol of sd_listen_fds(3).  If there are more loops than sockets, loops share a socket: a
  * connection wakes all of them, and one accepts it.
  *
  * Closing a listening socket resets its waiting connections, and a new one may arrive between the
- * last accept and the close.  So a server that stops first calls listener_deafen(): a filter drops
- * only the packets that begin a connection.  Connections that have begun are completed and
- * accepted; when no more can arrive, the socket is closed.  A client whose packet was dropped
+ * last accept and the close.  So before the close, a server that stops calls listener_deafen(): a
+ * filter drops only the packets that begin a connection.  Connections that have begun are completed
+ * and accepted; when no more can arrive, the socket is closed.  A client whose packet was dropped
  * tries again after a second, and is refused.  If a parent keeps the socket open, the server only
- * stops: the next process accepts the waiting connections.
+ * stops accepting, and the next process accepts the waiting connections.
  */
 #include "config.h"
 

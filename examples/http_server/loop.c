@@ -8,8 +8,8 @@
  * one more event.
  *
  * At the limit of --connections, the connection that was idle for longest is closed to make room.
- * A loop without idle connections, or without descriptors, stops accepting, and clients wait in the
- * listening socket.  It tries again when one of its connections ends, and periodically.
+ * If no connection is idle, or no descriptor is free, the loop stops accepting, and clients wait in
+ * the listening socket.  The loop tries again when one of its connections ends, and periodically.
  *
  * A loop that stops still answers, and each answer says that the connection will close.  The loop
  * ends when no connection waits to be accepted, no request is open, and no byte has arrived for
@@ -198,7 +198,7 @@ static void take_listener(struct loop *loop, unsigned process)
 		close(fd);
 }
 
-/* If a job never returns, its worker is blocked permanently: has the process replaced. */
+/* Has the process replaced if a worker is stuck: a job that never returns blocks it permanently. */
 static void look_for_stuck(const struct server *server)
 {
 	struct rnl_health health = RNL_HEALTH_INIT;

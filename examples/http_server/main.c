@@ -36,7 +36,7 @@
 #include <runnel/device.h>
 #include <runnel/stats.h>
 
-#define PINNED_SPARE (64u << 20)	/* bytes: with few slots, regions are large */
+#define PINNED_SPARE (64u << 20)	/* bytes: regions are large even for few slots */
 #define SCRATCH_SPARE (64u << 10)	/* bytes that rounding up may add */
 #define STOP_PART 4u			/* the pool is stopped for the last 1/4 of the grace */
 #define LAST_S 3			/* for the last messages, after the grace */
@@ -98,7 +98,7 @@ static unsigned count_processes(const struct options *opt)
 	return nr;
 }
 
-/* With --gpus, process number N uses the Nth GPU of the list. */
+/* With --gpus, chooses this process's GPU: process 0 uses the first one of the list, and so on. */
 static void choose_gpu(struct server *server)
 {
 	static char name[16];
@@ -277,8 +277,8 @@ static enum reason wait_for_end(const struct server *server, int signals)
 }
 
 /*
- * Joins the threads of loops that have ended.  With --handler=sync these threads have used the
- * device: after its failure CUDA may never return from the end of a thread.
+ * Joins the threads of loops that have ended.  If the device has failed, only detaches them: with
+ * --handler=sync they have used the device, and CUDA may never let them end.
  */
 static void end_threads(struct server *server)
 {

@@ -159,7 +159,7 @@ static int write_pool(const struct server *server, struct evbuffer *out)
 	int bytes = rnl_pool_stats_text(server->pool, NULL, NULL, 0);
 
 	while (bytes >= 0) {
-		const int room = bytes + 1024;	/* counts grow meanwhile */
+		const int room = bytes + 1024;	/* the text may grow meanwhile */
 		struct evbuffer_iovec space;
 
 		if (evbuffer_reserve_space(out, room, &space, 1) != 1)

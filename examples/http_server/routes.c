@@ -5,9 +5,9 @@
  * DESIGN
  * connection.c passes requests here when it has received them, head and body.
  *
- * --deadline limits the time to the answer.  After it, work that has not started never starts;
- * work that has started is notified that it is cancelled.  The answer is 504 immediately, and the
- * slot becomes free when the work ends.
+ * --deadline limits the time to the answer.  After the deadline, a job that has not started never
+ * starts, and a job that has started is notified that it is cancelled.  The answer is 504
+ * immediately, and the slot becomes free when the work ends.
  *
  * Errors are JSON, too: { "error": "the reason" }.  Headers forbid a browser to cache an answer, or
  * to guess its type.

@@ -214,7 +214,7 @@ void bound_print(const struct server *server, bool cuda);
 _Noreturn void supervise(struct server *server, char **argv);
 
 /*
- * Takes the sockets and the board from the parent, in a process that it started.
+ * Takes the sockets and the board from the parent, in a process that the parent started.
  * Returns false if this process was not started by a parent.
  */
 bool supervise_join(struct server *server);
@@ -265,7 +265,7 @@ struct head {
 	bool keeps;			/* the client wants to keep the connection */
 	bool expects;			/* the client waits for 100 Continue */
 	bool chunked;
-	uint64_t body_bytes;		/* if it is not chunked */
+	uint64_t body_bytes;		/* if the body is not chunked */
 	const char *wrong;		/* the reason if the head is refused */
 	struct {
 		const char *name, *value;
@@ -339,11 +339,11 @@ bool connection_begin(struct loop *loop, int fd);
 /* Returns true if a connection has a request in work, or an answer to send. */
 bool connections_wait(const struct loop *loop);
 /*
- * Closes the connection that has been idle for the longest time, if that is at least --linger and
- * no data from the client are waiting.  Returns true if it closed one.
+ * Closes the connection that was idle for longest, if it was idle for --linger and no data from its
+ * client are waiting.  Returns true if it closed one.
  */
 bool connections_make_space(struct loop *loop);
-void connections_stop(struct loop *loop);	/* the loop's stop_ns is set */
+void connections_stop(struct loop *loop);	/* called when the loop's stop_ns is set */
 void connections_close(struct loop *loop);
 
 void request_drop_body(struct request *req);
@@ -439,13 +439,13 @@ int small_end(struct slot *slot);
  * Decodes a PNG of any kind, or a PGM or PPM with 8 bits per sample, to grey pixels: one byte per
  * pixel, row by row.
  * @file: is modified.  @pixels: has space for @max_pixels.
- * Returns 0; -EBADMSG if the file is broken or of another kind; -EFBIG if it has more pixels, or a
- *	side longer than IMAGE_SIDE_MAX.
+ * Returns 0; -EBADMSG if the file is broken or of another kind; -EFBIG if it has more than
+ *	@max_pixels, or a side longer than IMAGE_SIDE_MAX.
  */
 int image_decode(unsigned char *file, size_t bytes, unsigned char *pixels, size_t max_pixels,
 		 uint32_t *width, uint32_t *height);
 
-/* Returns 0; -EBADMSG if it has no pixels; -EFBIG if it has too many. */
+/* Returns 0; -EBADMSG if the image has no pixels; -EFBIG if it has too many. */
 int image_check_size(uint32_t width, uint32_t height, size_t max_pixels);
 
 /* Returns the largest size of a PNG with @pixels pixels. */
@@ -504,7 +504,7 @@ void request_late(struct request *req);
 /* Abandons a request's work because the client has left. */
 void request_left(struct request *req);
 
-/* Appends this process's health as JSON.  Returns 1 if it is well, else 0; -1: out of memory. */
+/* Appends this process's health as JSON.  Returns 1 if well, 0 if not, -1 if out of memory. */
 int health_write_own(const struct server *server, struct evbuffer *out);
 
 /* Answers the slot's request, with an error if @result is negative, and frees the slot. */

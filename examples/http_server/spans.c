@@ -7,7 +7,7 @@
  * loop reaps the job, microseconds after it has completed on the device.  A loop records spans in
  * memory of a fixed size, for any load:
  *
- *	columns		how much of each 20 ms a worker had jobs of each kind.  A job that waits
+ *	columns		how long a worker had jobs of each kind, in each 20 ms.  A job that waits
  *			for others on its stream counts from the end of the previous job.
  *	latest		the last spans, one by one, to compute the overlap.  Under load they
  *			cover less than 6 s; only the time that all loops cover is used.
@@ -18,7 +18,7 @@
  *	column		its number (22 bits), then 14 bits for each kind
  *	span		its begin (36 bits), its length (22 bits), its worker (6 bits)
  *
- * Numbers of columns wrap after 23 hours, begins of spans after 5: so old words may appear as new.
+ * Column numbers wrap after 23 hours, begins of spans after 5 hours: old words may appear as new.
  */
 #include "config.h"
 

@@ -19,8 +19,8 @@
  *
  * SIGHUP replaces the processes one after another: the parent starts a new process next to the old
  * one, and when the new one serves, orders the old one to answer its requests and to end.  The
- * order is an eventfd that only this process and the parent have, so no signal can be mistaken for
- * it.  If the new process does not serve, the old one stays.
+ * order is given by an eventfd that only the old process and the parent have, so no signal can be
+ * mistaken for the order.  If the new process does not serve, the old one stays.
  *
  * SIGTERM, SIGINT and SIGQUIT are passed on to all processes, even if only one of them received
  * the signal.  The parent exits with the first non-zero status.  It kills processes that have not

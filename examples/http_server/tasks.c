@@ -8,11 +8,11 @@
  * follows the text, so that one copy moves both to the device.
  *
  * /sobel answers the edges of an image, as a grey PNG.  Decoding and encoding take milliseconds of
- * a CPU; in an event loop they would delay all its connections.  So workers do it, in two jobs: the
- * first decodes, and issues copy, kernel and copy; when it is done, the second encodes.  Between
- * them, small pictures are computed in batches: see small.c.  While a worker decodes, it completes
- * no other job of its stream, and other workers steal the jobs in its queue.  --max-pixels limits
- * that time.
+ * a CPU; in an event loop, that would delay all connections of the loop.  So workers do it, in two
+ * jobs: the first decodes, and issues copy, kernel and copy; when it is done, the second encodes.
+ * Between them, small pictures are computed in batches: see small.c.  While a worker decodes, it
+ * completes no other job of its stream, and other workers steal the jobs in its queue.
+ * --max-pixels limits that time.
  *
  * /crash is for tests: its kernel writes to an illegal address.  After that the process cannot use
  * the GPU any more; on the host device, where kernels are functions, the process ends.

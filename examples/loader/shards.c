@@ -98,7 +98,7 @@ static void open_shard(struct shards *s, char *file)
 		program_die("out of memory");
 	shard = &s->list[s->nr++];
 	shard->file = file;
-	/* Without O_NONBLOCK a FIFO would wait for its writer. */
+	/* Without O_NONBLOCK, opening a FIFO would wait for a writer. */
 	shard->fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (shard->fd < 0 || fstat(shard->fd, &st))
 		program_die("%s: %s", file, strerror(errno));

@@ -5,8 +5,8 @@
  * DESIGN
  * The kernel's threads stride over the chunk, so a grid of any size works.  In a unit that includes
  * runnel/cuda.h, calls without a stream use per-thread default streams, so this file names the
- * legacy stream.  All threads of the process share it; it and the per-thread streams wait for each
- * other.
+ * legacy stream.  All threads of the process share that stream; it and the per-thread streams wait
+ * for each other.
  */
 #include <runnel/cuda.h>
 

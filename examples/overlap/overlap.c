@@ -6,9 +6,9 @@
  * The work is an array in chunks: each chunk is copied in, processed by a kernel, and copied out.
  * First the three stages are timed separately, each on one stream, and then both copies together,
  * because they share the bus.  The longest of the four times is the limit, because a GPU executes
- * one of each at a time.  Then the whole work is done in several ways: on one stream; by several
- * threads on the legacy default stream, which CUDA code without streams uses; and with
- * rnl_map_start().
+ * one copy in, one kernel and one copy out at a time.  Then the whole work is done in several ways:
+ * on one stream; by several threads on the legacy default stream, which CUDA code without streams
+ * uses; and with rnl_map_start().
  *
  * At the start, the program makes the kernel take as long as the copy of a chunk: then overlap can
  * gain the most.  Each turn runs all stages and ways, so a disturbance of the machine affects all
@@ -34,7 +34,7 @@
 #define ROUNDS_MAX (1 << 24)
 #define CHUNK_MAX (1 << 30)
 #define SPARSE 1024
-#define HOST_KERNEL 4	/* a kernel takes this many times a copy */
+#define HOST_KERNEL 4	/* a kernel takes this many times as long as a copy */
 
 enum { DENSE_CALLBACKS, SPARSE_CALLBACKS, NO_CALLBACKS };
 
@@ -127,7 +127,7 @@ static double measure(const struct overlap *o, const struct overlap_way *way)
 	uint64_t start, wrong;
 	double ms;
 
-	if (whole)	/* in place this is the input, otherwise it spoils the output */
+	if (whole)	/* makes the input if in place, else spoils the output */
 		overlap_words_make(o->out, 0, nr, 1);
 	start = program_now_ns();
 	program_must(way->run(o, way->how, NULL), way->name);
@@ -140,7 +140,7 @@ static double measure(const struct overlap *o, const struct overlap_way *way)
 
 /*
  * Finds the number of rounds that makes a kernel take as long as its chunk's copy in.  On the host
- * device it takes longer: its threads share the memory's bandwidth, so only computing overlaps.
+ * device a kernel takes longer: threads share the memory's bandwidth, so only computing overlaps.
  */
 static void calibrate(struct overlap *o)
 {
@@ -171,7 +171,7 @@ static void trace_stages(const struct overlap *o)
 
 	attr.timing = RNL_TRACE_EVERY;
 	ret = rnl_trace_start(o->pool, file, &attr);
-	if (ret == -EINVAL)	/* all attributes are valid, so it is the file */
+	if (ret == -EINVAL)	/* all attributes are valid, so the file is not */
 		program_die("%s: a trace is written to a regular file", file);
 	program_must(ret, file);
 	program_must(way->run(o, way->how | RNL_MAP_TIMED, &own), way->name);

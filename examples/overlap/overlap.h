@@ -28,7 +28,7 @@ SHARED_BEGIN
 enum overlap_order {		/* order of the stages in rnl_map_start()'s jobs */
 	OVERLAP_CHUNK,		/* in, kernel, out: chunk by chunk */
 	OVERLAP_COPIES,		/* the copies of two chunks first */
-	OVERLAP_BOTH,		/* first one, then the other */
+	OVERLAP_BOTH,		/* both, in separate runs */
 };
 
 /* A chunk's memory on the device; `in` equals `out` if the work is done in place. */

@@ -159,7 +159,7 @@ static uint32_t mix(uint32_t x)
 	return x ^ x >> 16;
 }
 
-/* Returns smooth noise, 0 to 255: interpolates random values at the corners of @size cells. */
+/* Returns smooth noise, 0 to 255: interpolates random values at corners of cells of @size. */
 static uint32_t noise(uint32_t x, uint32_t y, uint32_t size, uint32_t seed)
 {
 	const uint32_t column = x / size, row = y / size;

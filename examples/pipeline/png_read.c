@@ -5,10 +5,10 @@
  * DESIGN
  * libpng's simplified interface gives wrong pixels for interlaced files with 16 bits per sample
  * (1.6.39 and others), so this file uses the ordinary interface.  libpng expands palettes, short
- * samples and transparent colours, corrects gamma (a file without one is sRGB), and converts
+ * samples and transparent colours, corrects gamma (a file without a gamma is sRGB), and converts
  * colours to grey, as luminance in linear light.  This file applies the background, in linear
- * light, with a table: libpng rounds opaque pixels, too, and cannot do it after a conversion to
- * grey.
+ * light, with a table: libpng would also round opaque pixels, and has no background after a
+ * conversion to grey.
  *
  * The passes of an interlaced file are read as they are stored, as small pictures, and each pixel
  * is put in its place.  So a reader needs memory for one row, in addition to libpng's memory.

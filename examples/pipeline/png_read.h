@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The pixels that the caller wants, and the background of transparent ones. */
+/* The kind of pixels that the caller wants, and the background of transparent pixels. */
 enum png_pixels { PNG_GREY_ON_BLACK = 1, PNG_RGB_ON_WHITE = 3 };	/* bytes per pixel */
 
 struct png_reader {
@@ -22,7 +22,7 @@ struct png_reader {
 	struct png_struct_def *png;
 	struct png_info_def *info;
 	unsigned char *row;		/* a row of a pass */
-	bool has_alpha;			/* the pixels of `row` */
+	bool has_alpha;			/* the pixels in `row` have alpha */
 	bool interlaced;
 	bool no_memory;
 };

@@ -4,11 +4,11 @@
  *
  * DESIGN
  * A stage is a job with its worker's key, and waits for the previous stage by a barrier: its stream
- * waits on the device, and no thread does.  So image n is in one stage while n - 1 and n - 2 are in
- * later ones.  An image has a slot of the ring: device memory, two barriers, three jobs.  The last
- * job is done only when the jobs before it are done, so its end is the end of the image.  The main
- * thread waits for it, submits the next image to a spare slot, and only then checks the result, so
- * the device does not wait for the check.
+ * waits on the device, and no thread waits.  So image n is in one stage while n - 1 and n - 2 are
+ * in later ones.  An image has a slot of the ring: device memory, two barriers, three jobs.  The
+ * last job is done only when the jobs before it are done, so its end is the end of the image.  The
+ * main thread waits for the last job, submits the next image to a spare slot, and only then checks
+ * the result, so the device does not wait for the check.
  *
  * A kernel before a stage's work and one after it write the device's time to pinned memory.
  */

@@ -55,7 +55,7 @@ BULK void mbarrier_init(uint64_t *bar, uint32_t arrivals)
 		     :: "r"(shared_address(bar)), "r"(arrivals) : "memory");
 }
 
-/* Call after mbarrier_init(), before threads meet: makes it visible to blocks and bulk copies. */
+/* Call after mbarrier_init(), before threads meet: blocks and bulk copies then see the mbarrier. */
 BULK void mbarrier_init_fence(void)
 {
 	asm volatile("fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;"
@@ -69,9 +69,9 @@ BULK void mbarrier_arrive(uint64_t *bar)
 }
 
 /*
- * Arrives at @there, an address of address_in_block().  The caller has only read, and used the data
- * that it read.  A release for the whole cluster would also wait until the caller's device memory
- * stores are visible, although no other block reads them.
+ * Arrives at @there, an address of address_in_block().  The caller has only read the stage, and no
+ * longer needs the data.  A release for the whole cluster would also wait until the caller's device
+ * memory stores are visible, although no other block reads them.
  */
 BULK void mbarrier_arrive_in_block(uint32_t there)
 {
@@ -92,7 +92,7 @@ BULK void mbarrier_expect(uint64_t *bar, uint32_t bytes)
 		     "selp.u32 %0, 1, 0, p;\n\t}" \
 		     : "=r"(ended) : "r"(shared_address(bar)), "r"(parity) : "memory")
 
-/* Waits for the end of the phase with a parity.  For a new mbarrier, phase 1 has ended. */
+/* Waits until the phase with a parity has ended.  On a new mbarrier, parity 1 has ended. */
 BULK void mbarrier_wait(uint64_t *bar, uint32_t parity)
 {
 	uint32_t ended;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * specialised's kernels: plain; warp-specialised, with a ring of tiles that a producer warp fills
- * by bulk copies; and the latter in clusters of two blocks.
+ * by bulk copies; and the specialised kernel in clusters of two blocks.
  *
  * DESIGN
  * Plain: a block of threads loads a tile and the window after it, waits, computes and stores.  It
@@ -113,7 +113,7 @@ plain_kernel(const struct specialised_args args)
 			words[k] = in[k];
 		__syncthreads();
 		compute(words, args.out + first, args.window);
-		__syncthreads();	/* before the next tile overwrites it */
+		__syncthreads();	/* before the next tile overwrites `words` */
 	}
 	note_end(args);
 }

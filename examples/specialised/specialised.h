@@ -42,7 +42,7 @@ struct specialised_args {
 	uint32_t *out;
 	uint64_t *begin, *end;		/* receive the kernel's times; may be NULL */
 	uint32_t nr_tiles;		/* a multiple of SPECIALISED_CLUSTER */
-	uint32_t mask;			/* tile i & mask is processed as tile i */
+	uint32_t mask;			/* tile i & mask is processed in place of tile i */
 	uint32_t window;
 	uint32_t unused;
 };

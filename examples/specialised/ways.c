@@ -4,10 +4,10 @@
  * workers' streams.
  *
  * DESIGN
- * The array is in device memory, so device memory limits a kernel's copying.  With copies each job
- * copies its slice from the host and the result back, in its own memory; then the bus is the limit.
- * A way does all of the work several times.  A slice always has the same worker, so its passes are
- * in order on one stream, and no two jobs write the same words concurrently.
+ * The array is in device memory, so device memory limits a kernel's copying.  With copies, each job
+ * copies its slice from the host to its own scratch memory, and the result back; then the bus is
+ * the limit.  A way does all of the work several times.  A slice always has the same worker, so its
+ * passes are in order on one stream, and no two jobs write the same words concurrently.
  */
 #include "config.h"
 

@@ -6,8 +6,8 @@
  * DESIGN
  * Each kernel records its start and end with the device's clock, so the times do not depend on the
  * host.  Each way is run several times, and the run with the median time is printed and drawn.  The
- * host device has no kinds of streams: there the program compares a pool with one worker, and so
- * one stream, threads without a pool, and a pool with one worker per job.
+ * host device has no kinds of streams: there the program compares three ways: a pool with one
+ * worker (one stream), threads without a pool, and a pool with one worker per job.
  */
 #include "config.h"
 

@@ -54,7 +54,7 @@ struct kinds_way {
 	bool one_worker;		/* the pool has one worker, and so one stream */
 	bool plain;			/* on the host: threads call the kernel directly */
 	enum kinds_stream stream;	/* without a pool: stream of the threads that call CUDA */
-	bool one_legacy;		/* the first thread's second kernel is legacy */
+	bool one_legacy;		/* the first thread's second launch is a legacy call */
 	struct kinds_span *spans;	/* per run, thread and kernel; page-locked */
 	unsigned median;		/* the run that is shown */
 };

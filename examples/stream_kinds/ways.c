@@ -6,7 +6,7 @@
  * The same threads run all ways, and each creates its streams once, kind by kind.  So the streams
  * of one kind have separate hardware queues, even if there are fewer queues than streams in total.
  * A thread launches kernels without waiting for earlier ones, but the threads launch in lockstep.
- * So in each run the same kernels are launched before the legacy call, and the same after it.
+ * So each run launches the same kernels before the legacy call, and the same kernels after it.
  * After an error the threads still meet at the barrier, and launch nothing.
  */
 #include "config.h"
@@ -23,7 +23,7 @@
 
 #define NAP_NS 50000
 
-static uint64_t nr_done;		/* runs; counted by the first, then by the main thread */
+static uint64_t nr_done;		/* runs; counted by the first, later by the main thread */
 
 struct crew {
 	const struct kinds_options *opt;
