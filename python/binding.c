@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the Python package needs beside the library's headers; binding.py makes a module of both. */
+/* The Python package's own C code; binding.py builds a module of it and the library's headers. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -14,13 +14,13 @@
 #include <runnel/stats.h>
 #include <runnel/trace.h>
 
-/* These take the interpreter's lock: cffi makes them, and their bodies are Python. */
+/* cffi generates these functions: each takes the interpreter's lock, and calls Python code. */
 extern int py_run(struct rnl_job *job);		/* a job's function */
 extern void py_done(struct rnl_job *job, int result);	/* a job is done */
 extern int py_chunk(const struct rnl_chunk *chunk);
-extern void py_kernel(void *handle);	/* in a host stream */
+extern void py_kernel(void *handle);	/* a kernel, in a host stream */
 extern void py_log(void *arg, enum rnl_log_level level, const char *msg);
-extern void py_forget(void *owner);		/* a tensor that was handed out is not used any more */
+extern void py_forget(void *owner);		/* an exported tensor is not used any more */
 
 /* A DLPack tensor: https://dmlc.github.io/dlpack/latest/c_api.html, of version 0. */
 struct py_tensor {
@@ -54,7 +54,7 @@ static void delete_tensor(struct py_tensor *tensor)
 	free(tensor);
 }
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 struct py_tensor *py_tensor(void *data, int device_type, int device_id, int code, int bits,
 			    int ndim, const int64_t *shape, void *owner)
 {
@@ -73,7 +73,7 @@ struct py_tensor *py_tensor(void *data, int device_type, int device_id, int code
 	return t;
 }
 
-/* The destructor of a capsule, which Python calls: a consumer has renamed what it took. */
+/* A capsule's destructor, called by Python.  A consumer of the tensor has renamed the capsule. */
 void py_capsule_end(void *capsule)
 {
 	PyObject *type, *value, *traceback;
@@ -82,14 +82,14 @@ void py_capsule_end(void *capsule)
 	if (!PyCapsule_IsValid(capsule, "dltensor"))
 		return;
 	t = PyCapsule_GetPointer(capsule, "dltensor");
-	PyErr_Fetch(&type, &value, &traceback);		/* why the consumer has refused it */
+	PyErr_Fetch(&type, &value, &traceback);		/* keeps a consumer's error */
 	t->deleter(t);
 	PyErr_Restore(type, value, traceback);
 }
 
 /*
- * Workers wait for the interpreter's lock one at a time: several that wait there are woken, and
- * sleep again, at each job's end.  Never taken by a thread that has the interpreter's lock.
+ * Held by the worker that waits for the interpreter's lock.  If several workers waited for that
+ * lock, each job's end would wake all of them.  A thread that has the lock never takes the gate.
  */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
@@ -98,7 +98,7 @@ static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 	do {									\
 		PyGILState_STATE state;						\
 										\
-		/* Its first call has cffi keep the thread's state for good. */	\
+		/* The first call makes cffi keep the thread's state. */	\
 		if (!PyGILState_GetThisThreadState()) {				\
 			call;							\
 			break;							\
@@ -143,8 +143,8 @@ static void run_kernel(struct rnl_dim grid, struct rnl_dim block, const void *ar
 RNL_HOST_KERNEL(python_kernel, run_kernel, void *);
 
 /*
- * Makes a job in one call, which gives the interpreter's lock away once.  @cq: NULL: py_done() is
- * told of its end.
+ * Initialises a job in one call, which releases the interpreter's lock only once.  @cq: NULL:
+ * py_done() is called when the job is done.
  */
 int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq)
 {
@@ -156,7 +156,7 @@ int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq)
 	return cq ? rnl_job_set_cq(job, cq) : rnl_job_set_on_done(job, job_done);
 }
 
-/* Submits a job that runs; @prepared: py_prepare() has made it. */
+/* Submits a job with a function; @prepared: py_prepare() has initialised the job. */
 int py_submit(struct rnl_pool *pool, struct rnl_job *job, int prepared, void *user,
 	      struct rnl_cq *cq, int keyed, uint64_t key)
 {
@@ -188,7 +188,7 @@ static void open_gate(void)
 	gate = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* At the import.  In a forked child no thread is left that could open the gate. */
+/* Called at the import.  In a forked child, no other thread could open a closed gate. */
 void py_begin(void)
 {
 	rnl_set_log(py_log, NULL);
