@@ -76,7 +76,7 @@ uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most)
 		atomic_store_explicit(&b->lacks_cells, true, memory_order_relaxed);
 		/*
 		 * [batch.B6] full barrier: sets `lacks_cells`, then counts again; pairs with the
-		 * barriers before the calls of rnl__cells_wake()
+		 * barriers after [batch.F1], [batch.P1], [batch.P3], before rnl__cells_wake()
 		 */
 		rnl__full_barrier();
 	}
@@ -96,7 +96,10 @@ void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr)
 {
 	if (!b->out_bytes)
 		return;
-	/* [batch.P3] release: the bits of picked cells are clear; pairs with [batch.P4] */
+	/*
+	 * [batch.P3] release: the bits of picked cells are clear, so no cell is counted twice;
+	 * pairs with [batch.P4]
+	 */
 	atomic_fetch_add_explicit(&b->settled, nr, memory_order_release);
 	rnl__mb_after_rmw();
 	rnl__cells_wake(b);

@@ -72,7 +72,7 @@ void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_jo
 	if (!rnl__inbox_put(&cq->done, newest, &oldest->link))
 		return;
 	make_readable(cq);
-	/* [cq.W1] The drop: the queue may be gone afterwards; pairs with [latch.W1] */
+	/* [cq.W1] release (the drop): the queue may be gone afterwards; pairs with [latch.W1] */
 	(void)rnl__latch_drop(&cq->writing, 1);
 }
 

@@ -321,8 +321,8 @@ static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed
 	if (!rnl__idle_set_any(&pool->idle_set) && !rnl__idle_set_any(idle_set))
 		return;
 	/*
-	 * [choose.W1] The worker is awake.  The put's full barrier [queue.E1] precedes this look:
-	 * if not busy, the worker will take our job, or wake another for it; pairs with [run.O1].
+	 * [choose.W1] relaxed: the put's full barrier [queue.E1] precedes this look at an awake
+	 * worker.  If not busy, the worker will take our job, or wake another; pairs with [run.O1].
 	 */
 	if (rnl__worker_attends(w))
 		return;

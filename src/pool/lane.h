@@ -221,7 +221,7 @@ static inline void rnl__lane_put_row(struct rnl__lane *lane, struct rnl_job *con
 		rnl__lane_handed_over(jobs[i]);
 		cds_wfcq_enqueue(&head, &tail, rnl__lane_node(jobs[i]));
 	}
-	/* [queue.E2] full barrier, like [queue.E1]; pairs with [park.S1] */
+	/* [queue.E2] full barrier: like [queue.E1]; pairs with [park.S1] */
 	__cds_wfcq_splice_nonblocking(&lane->head, &lane->tail, &head, &tail);
 	rnl__mb_after_rmw();
 }

@@ -60,7 +60,7 @@ static inline int rnl__eventcount_wait(struct rnl__eventcount *eventcount, uint3
 
 /*
  * Wakes all waiters.
- * [eventcount.R2] The caller has a full barrier between the condition and this call;
+ * [eventcount.R2] the caller's full barrier: after the condition is true, before this call;
  * pairs with [eventcount.L2].
  */
 static inline void rnl__eventcount_wake(struct rnl__eventcount *eventcount)

@@ -72,8 +72,9 @@ static inline bool rnl__inbox_arm(struct rnl__inbox *inbox, bool arm)
 	if (rnl__peek(&inbox->first) != was)
 		return false;
 	/*
-	 * [inbox.A1] acq_rel: passes the arming thread's earlier writes to the thread that disarms,
-	 * by this call or by a put; pairs with [inbox.A1], [inbox.P1]
+	 * [inbox.A1] acq_rel: passes the arming thread's earlier writes (an order's `first`, a
+	 * completion queue's `writing`) to the thread that disarms, by this call or by a put;
+	 * pairs with [inbox.A1], [inbox.P1]
 	 */
 	return atomic_compare_exchange_strong_explicit(&inbox->first, &was,
 						       arm ? RNL__INBOX_ARMED : NULL,
