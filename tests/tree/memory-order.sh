@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Each explicit memory order of the library has a comment straight above it, each "pairs with [x]"
-# names a label that a comment defines, no atomic is implicitly seq_cst, and the table of
-# docs/memory-order.md has the labels of the comments.
+# names a label that a comment defines, no atomic is implicitly seq_cst, and tests/tree/mutants.tab
+# says which test fails without it, or why none does.
 . "$(dirname "$0")/../lib/harness.sh"
 cd "$srcdir" || exit
 files=$(ls src/*/*.[ch] | grep -v '^src/tool/')
@@ -24,8 +24,7 @@ END { for (r in ref) if (!(r in def)) { print ref[r] ": pairs with " r ", which 
 ' $files
 
 cat $files | grep -oE '\[[a-z_]+\.[A-Z][0-9]\]' | tr -d '[]' | sort -u >"$dir/src"
-# A row abbreviates a pair: `queue.R1`, `C1`.
-sed -nE 's/^\| `([a-z_]+)\.([A-Z][0-9])`(, `([a-z_]+\.)?([A-Z][0-9])`)? .*/\1.\2 \1 \4 \5/p' docs/memory-order.md |
-	awk '{ print $1; if (NF == 3) print $2 "." $3; if (NF == 4) print $3 $4 }' | sort -u >"$dir/doc"
-same 'docs/memory-order.md has the labels of the comments' src doc
+sed -nE 's/^(each time: )?([a-z_]+)\.([A-Z][0-9](, [A-Z][0-9])*) .*\t.*\t.*/\2 \3/p' tests/tree/mutants.tab |
+	awk '{ for (i = 2; i <= NF; i++) print $1 "." substr($i, 1, 2) }' | sort -u >"$dir/tab"
+same 'each label has a row of mutants.tab, and each row its label' src tab
 done_testing
