@@ -26,16 +26,26 @@
  * no jobs; an ended round has only issued jobs; a notice is sent once, after all jobs counted
  * before its request.  No thread is stuck: a job left on a list is an invalid end state.
  *
- * Broken variants: BREAK_COUNT: a submit counts its job before it seals.  BREAK_SEAL: a job after
- * the barrier does not seal.  BREAK_TOLD: such a job does not check whether its round has ended.
- * BREAK_HOLD: a round does not count the previous one.  BREAK_FOLLOW: the opener of a round does
- * not check whether the previous round has ended.  BREAK_PUSH: a job is pushed on an ended round.
- * BREAK_USER: seal() does not use the slot.  BREAK_TWO: both counts of a sealed round are dropped
- * in one step.  BREAK_WAIT: a host does not wait for the end of a sealed round.  BREAK_SLOT: a
- * waiting host does not use the slot.  BREAK_OWED: a worker becomes idle before it reports.
- * BREAK_ISSUE: only a round's sealer marks it as issued, not the next round's opener.  BREAK_KEEP:
- * a notice's request does not delay the round's end.  BREAK_EARLY: it ends the delay before the
- * notice is on the list.  BREAK_BACK: a notice goes with the jobs that an issued round starts.
+ * Broken variants:
+ * BREAK_COUNT: a submit counts its job before it seals.  BREAK_SEAL: a job after the barrier does
+ * not seal.  BREAK_FOLLOW: the opener of a round does not check whether the previous round has
+ * ended.  BREAK_PUSH: a job is pushed on an ended round.  BREAK_OWED: a worker becomes idle before
+ * it reports.  Found: stuck.
+ * BREAK_ISSUE: only a round's sealer marks it as issued, not the next round's opener.  Found: a
+ * round ends with a job that is not issued: the sealer's drop goes to the next round.
+ * BREAK_SLOT: a waiting host does not use the slot.  Found: stuck: the slot is free, and no thread
+ * wakes the host.
+ * BREAK_HOLD: a round does not count the previous one.  Found: a host returns before all jobs are
+ * done.
+ * BREAK_TOLD: a job after the barrier does not check whether its round has ended.  BREAK_TWO: both
+ * counts of a sealed round are dropped in one step.  BREAK_WAIT: a host does not wait for the end
+ * of a sealed round.  Found: the barrier is touched when freed.
+ * BREAK_KEEP: a notice's request does not delay the round's end.  BREAK_EARLY: it ends the delay
+ * before the notice is on the list.  Found: stuck: the notice never completes.
+ * BREAK_BACK: a notice goes with the jobs that an issued round starts.  Found: a job that does not
+ * come after the round leaves its slot.
+ * BREAK_USER: seal() does not use the slot while it exchanges the word.  Found: a slot that has
+ * jobs, or another round, is freed.
  */
 #define NS 3			/* slots of a barrier */
 #define ALL 7

@@ -3,7 +3,7 @@
  * Model of a batcher: rnl__slab_reserve(), raise_limit(), open_next(), close_slab(), recycle() and
  * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2, P1, P2),
  * src/batch/cells.c ([batch.P3], P4, F1, F2, B6), reserve, commit and cancel of src/batch/request.c
- * ([batch.C1], L1), takes of src/batch/take.c ([batch.O3], C2, C3, L2), and the choice of the taker
+ * ([batch.C1]), takes of src/batch/take.c ([batch.O3], C2, C3), and the choice of the taker
  * in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
  * Two producers have two requests and one, and share two slabs.  A producer reserves, and waits
@@ -24,19 +24,29 @@
  * is unused; a batch finds a cell for each request.  No thread is stuck: if a request is never
  * taken, or a producer waits although there is space, spin reports an invalid end state.
  *
- * Broken variants: BREAK_ROUND: a free slab opens for any round, not only for later ones.
- * BREAK_OPEN: a reservation does not compare the round.  BREAK_SLOT: a taker does not compare a
- * slot's round.  BREAK_LATE: a passed-over request is not put on the list.  BREAK_HEED: a taker
- * clears ASKED after it looked for requests.  BREAK_ENDED: a batch's end ignores ASKED.
+ * Broken variants:
+ * BREAK_ROUND: a free slab opens for any round, not only for later ones.  Found: a slab in use is
+ * opened, and freed: a late thread opened it again for an old round.
+ * BREAK_OPEN: a reservation does not compare the round.  Found: stuck: the request belongs to a
+ * round that no taker takes.
+ * BREAK_SLOT: a taker does not compare a slot's round.  Found: the slot's request of the round
+ * before is taken again.
+ * BREAK_SEEN: a taker reads the open round after it looked at the slab ([batch.O3]).  Found:
+ * stuck: the taker left a slab before its last slots were given out.
+ * BREAK_LATE: a passed-over request is not put on the list.  BREAK_HEED: a taker clears ASKED
+ * after it looked for requests ([batch.A2]).  BREAK_ENDED: a batch's end ignores ASKED.
+ * BREAK_GIVE: a taker does not give back a cancelled slot.  BREAK_WAKE: a thread that frees a slab
+ * or a cell wakes no producer.  BREAK_SPARE: a release wakes no producer ([pool.R2]).
+ * BREAK_WANTED: a thread that announced that it found no cell does not look again ([batch.B6]).
+ * BREAK_PROMISE: a cancel keeps the promise.  BREAK_UNUSED: a closed slab keeps the promises for
+ * unused slots.  Found: stuck.
  * BREAK_HELD: a slab is free before its last release.  BREAK_CLOSED: closing a released slab does
- * not free it.  BREAK_WAKE: no producer is woken.  BREAK_SEEN: a taker reads the open round after
- * it looked at the slab ([batch.O3]).  BREAK_GIVE: a taker does not give back a cancelled slot.
- * BREAK_CLEAR: a taker settles before it clears bits ([batch.P3]).  BREAK_SETTLED: bits are counted
- * before the settled promises are read ([batch.P4]).  BREAK_SPARE: a release wakes no producer
- * ([pool.R2]).  BREAK_WANTED: a thread that announced that it found no cell does not look again
- * ([batch.B6]).  BREAK_RAISED: a raised limit wakes no producer.  BREAK_AGAIN: a thread that found
- * no cell does not check whether the limit was raised.  BREAK_PROMISE: a cancel keeps the promise.
- * BREAK_UNUSED: a closed slab keeps the promises for unused slots.
+ * not free it.  Found: the slab is used when free; stuck.
+ * BREAK_CLEAR: a taker settles before it clears bits ([batch.P3]).  BREAK_SETTLED: bits are
+ * counted before the settled promises are read ([batch.P4]).  Found: a batch finds no cell.
+ * BREAK_RAISED: a raised limit wakes no producer.  BREAK_AGAIN: a thread that found no cell does
+ * not check whether the limit was raised.  Found: stuck: slots are free, but the producer that has
+ * one is slow.
  */
 #define NONE 255
 #define NS 2				/* slabs */

@@ -20,11 +20,18 @@
  * that has ended gives no -EBUSY; only its caller touches a job that was seen done.  No thread is
  * stuck: if a wake is lost, spin reports an invalid end state.
  *
- * Broken variants: BREAK_START: the start is a load and a store.  BREAK_CANCEL: so is the cancel of
- * a queued job.  BREAK_ASK: so is that of a started job.  BREAK_CLAIM: so is the claim.
- * BREAK_FINISH: the phase is stored after the drop.  BREAK_TOUCH: the worker reads a flag of the
- * job after the drop.  BREAK_WATCH: a waiter sleeps without setting its mark.  BREAK_WAKE: the drop
- * reads the mark before it subtracts.  BREAK_UNWATCH: a waiter removes the mark by storing 0.
+ * Broken variants:
+ * BREAK_START: the start is a load and a store ([job.P1]).  BREAK_CANCEL: so is the cancel of a
+ * queued job ([job.P2]).  BREAK_ASK: so is that of a started job.  Found: the job is cancelled,
+ * and runs.
+ * BREAK_CLAIM: the claim is a load and a store ([job.S1]).  Found: two submits claim the job.
+ * BREAK_FINISH: the phase is stored after the drop.  Found: the store overwrites the phase of the
+ * next submit.
+ * BREAK_TOUCH: the worker reads a flag of the job after the drop.  Found: the job is touched when
+ * no submit has claimed it.
+ * BREAK_WATCH: a waiter sleeps without setting its mark ([latch.W2]).  BREAK_WAKE: the drop reads
+ * the mark before it subtracts ([latch.D1]).  BREAK_UNWATCH: a waiter removes the mark by storing
+ * 0.  Found: stuck.
  */
 #define ROUNDS 2
 #define SLEEPER 1

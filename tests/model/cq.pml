@@ -18,13 +18,20 @@
  * queue after it is freed.  No thread is stuck: if the reader sleeps while a job is in the queue,
  * spin reports an invalid end state.
  *
- * Broken variants: BREAK_LOOK: arm() does not look again after it emptied an armed queue's
- * descriptor.  BREAK_ORDER: arm() empties the descriptor after it armed.  The arming (BREAK_STORE),
- * or a take (BREAK_TAKE), is a load and a store.  BREAK_LINK: a repeated put keeps its first link.
- * BREAK_PUSH: a put returns whether the head was first read as ARMED.  BREAK_TOLD: a reap that
- * stops early does not write.  BREAK_CLEAR: arm() does not note the empty descriptor.  BREAK_WAIT:
- * destroy does not wait for a writer.  BREAK_DROP: a reap drops a job before reading its link.
+ * Broken variants:
+ * BREAK_LOOK: arm() does not look again after it emptied an armed queue's descriptor.
+ * BREAK_ORDER: arm() empties the descriptor after it armed.  BREAK_CLEAR: arm() does not note the
+ * empty descriptor.  Found: stuck: a write is lost.
+ * BREAK_STORE: the arming is a load and a store.  BREAK_TAKE: so is a take.  BREAK_LINK: a
+ * repeated put keeps its first link.  Found: stuck: a pushed job is overwritten, or is on no list;
+ * or a job is touched after its caller got it back.
+ * BREAK_TOLD: a reap that stops early does not write.  BREAK_PUSH: a put returns whether the head
+ * was first read as ARMED.  Found: stuck.
+ * BREAK_WAIT: destroy does not wait for a writer.  Found: the queue is touched when freed.
  * BREAK_COUNT: the arming is seen before `writing` is counted, as without release in [inbox.A1].
+ * Found: a write that was not counted yet is subtracted.
+ * BREAK_DROP: a reap drops a job before it reads the link.  Found: a job is touched after its
+ * caller got it back.
  */
 #define NONE 0
 #define ARMED 9

@@ -12,17 +12,24 @@
  * themselves: a wake ends each wait that was prepared before; notices for space; jobs with a time;
  * a submit that takes its reservation back.
  *
- * Asserted: the notice is queued once.  If it was cancelled, it is queued only after the cancelling
- * thread has put it on the cancelled list; if not, only when the pool is closed and the job done.
- * A drain that begins after the notice's submit ends when the notice is done.  When no thread can
- * move, a notice that was cancelled, or whose pool is closed, is done, and no drain sleeps.
+ * Asserted: the notice is queued once: when the pool is closed and the job is done, or, if it was
+ * cancelled, when the cancelling thread has put it on the cancelled list; a drain that begins
+ * after the notice's submit ends when the notice is done.  When no thread can move, a notice that
+ * was cancelled, or whose pool is closed, is done, and no drain sleeps.
  *
- * Broken variants: the timer thread is not woken by a submit (BREAK_SUBMIT), a close (BREAK_CLOSE),
- * a cancel (BREAK_CANCEL), a worker (BREAK_DONE).  BREAK_ORDER: a worker checks for the notice
- * before it counts.  BREAK_LISTEN: the timer thread looks before it prepares to wait.  BREAK_LIST:
- * a drain looks at the lists, not at the count.  BREAK_PUSH: a submit pushes before it counts.
- * BREAK_LAST: the timer thread decrements the count before it queues; BREAK_RING: it wakes no drain
- * after queueing; BREAK_MEET: it queues a cancelled notice that is not on the cancelled list.
+ * Broken variants:
+ * BREAK_SUBMIT: a submit does not wake the timer thread.  BREAK_CLOSE: nor does a close.
+ * BREAK_CANCEL: nor does a cancel.  BREAK_DONE: nor does a worker.  BREAK_ORDER: a worker checks
+ * for the notice before it counts.  BREAK_LISTEN: the timer thread looks before it prepares to
+ * wait.  Found: stuck: the notice is never queued.
+ * BREAK_LIST: a drain looks at the lists, not at the count.  BREAK_LAST: the timer thread
+ * decrements the count before it queues ([tally.L1]).  Found: the drain ends although a notice
+ * waits, which is on no list while the timer thread handles it.
+ * BREAK_PUSH: a submit pushes before it counts.  Found: the notice is subtracted before it is
+ * counted.
+ * BREAK_RING: the timer thread wakes no drain after queueing.  Found: a drain is stuck.
+ * BREAK_MEET: the timer thread queues a cancelled notice that is not on the cancelled list.
+ * Found: the notice is on a list when it is queued.
  */
 mtype = { job, notice };
 

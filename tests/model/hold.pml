@@ -14,13 +14,19 @@
  * relevant step is an exchange or has a full barrier after it: [directory.F1], F2, [worker.B3].
  *
  * Asserted: the job is done once in each round, when its function has returned and all its holds
- * have ended; exactly one thread ends each hold, before the job is done; a done job is not touched,
- * nor a destroyed pool or its slots.  A worker that never sees `returned` is an invalid end state.
+ * have ended; exactly one thread ends each hold, before the job is done; a done job is not
+ * touched, nor a destroyed pool or its slots.  A worker that never sees `returned` is an invalid
+ * end state.
  *
- * Broken: BREAK_USE: a release does not compare the slot's use; BREAK_TAKEOVER: a load and a store
- * replace its exchange; BREAK_SHARE: the worker has no share; BREAK_AWAIT: a load and a store drop
- * this share; BREAK_DROP: a load and a store drop a hold's share; BREAK_LEAVE: the destroy does not
- * wait for threads that pin the pool; BREAK_PIN: a release looks at the epoch before it pins.
+ * Broken variants:
+ * BREAK_USE: a release does not compare the slot's use.  BREAK_TAKEOVER: a load and a store
+ * replace its exchange ([holds.U1]).  Found: a hold is ended twice: the job is touched after it is
+ * done.
+ * BREAK_SHARE: the worker has no share.  Found: the job is returned while its function runs.
+ * BREAK_AWAIT: a load and a store drop the worker's share ([holds.D4]).  BREAK_DROP: a load and a
+ * store drop a hold's share ([holds.D1]).  Found: stuck: the job is never returned.
+ * BREAK_LEAVE: the destroy does not wait for threads that pin the pool.  BREAK_PIN: a release
+ * looks at the epoch before it pins ([directory.F1], F2).  Found: the pool is touched when freed.
  */
 #define ROUNDS 2
 

@@ -14,9 +14,12 @@
  * Asserted: the joined event is recorded after the job (the wait is never too short), and is the
  * job's own event while that event still covers the job (not too long).
  *
- * Broken variants: BREAK_RECORD: the count is stored before the event is recorded ([inflight.J1]).
+ * Broken variants:
+ * BREAK_RECORD: the count is stored before the event is recorded ([inflight.J1]).  Found: too
+ * short: the stream waits for the event's earlier mark.
  * BREAK_SAYS: the count is stored before the event's job.  BREAK_LATEST: the latest event is
- * joined.  BREAK_ANEW: an event that was recorded again meanwhile is mistaken for an earlier event.
+ * joined.  BREAK_ANEW: an event that was recorded again meanwhile is mistaken for an earlier
+ * event.  Found: too long: the stream does not wait for the job's own event, which is there.
  */
 #define NJ 6
 #define LIMIT 3

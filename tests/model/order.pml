@@ -16,12 +16,18 @@
  * thread's jobs are queued in the order of its submits; one thread at a time has the gate; the
  * order is not touched after its end.  No job is left, as that is an invalid end state.
  *
- * Broken variants: BREAK_BUSY: a submit that finds the gate taken queues its job immediately.
- * BREAK_FREE: the gate is released without a check for new jobs.  BREAK_OWN: a submit that gets the
- * gate by its put leaves its job in the inbox.  BREAK_LIST: the list is taken by a load and a
- * store.  BREAK_ORDER: the list is queued as pushed, last job first.  BREAK_DEFER: a thread
- * continues after its job was deferred.  BREAK_COUNT: a job is counted before it has its place.
- * The gate marks an unready job by a load and a store (BREAK_READY), or queues it (BREAK_SOON).
+ * Broken variants:
+ * BREAK_BUSY: a submit that finds the gate taken queues its job immediately.  BREAK_ORDER: the
+ * list is queued as pushed, last job first.  BREAK_OWN: a submit that gets the gate by its put
+ * leaves its job in the inbox.  Found: out of order, or a job is queued twice.
+ * BREAK_LIST: the list is taken by a load and a store.  BREAK_FREE: the gate is released without a
+ * check for new jobs ([inbox.A1]).  Found: stuck: a job is lost.
+ * BREAK_DEFER: a thread continues after its job was deferred.  Found: two threads have the gate.
+ * BREAK_COUNT: a job is counted before it has its place.  Found: stuck: two jobs wait for each
+ * other.
+ * BREAK_READY: the gate marks an unready job by a load and a store ([order.K1]).  Found: stuck: no
+ * thread has the gate.
+ * BREAK_SOON: the gate queues an unready job.  Found: a job is queued before its submit has ended.
  */
 #define JOBS 4
 

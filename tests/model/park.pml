@@ -26,17 +26,28 @@
  * a take is one step (docs/models.md: a wake may then be spent on a worker that leaves its sleep
  * anyway); eventcounts; closing; the rest of resizing.
  *
- * Asserted: a job runs once.  No thread is stuck: if a job is left and no thread moves, spin
- * reports an invalid end state.  So no wake is lost, and no worker sleeps while another worker's
- * queue holds a job that the sleeping worker may run.
+ * Asserted: a job runs once; no worker sleeps while a queue holds a job that it may run.  No
+ * thread is stuck: if a job is left and no thread moves, spin reports an invalid end state.
  *
- * Broken variants: BREAK_LOOK: no second look before a sleep.  BREAK_S1: no full barrier before
- * that look.  BREAK_E1: the put is no full barrier.  BREAK_LINK: the second look reads the link,
- * not the tail.  BREAK_BIT: the waker clears the bit after the wake.  BREAK_SHARE: a worker with
- * more jobs in its queue wakes no other.  BREAK_P1: a job's start is no full barrier before the
- * look for more jobs.  BREAK_OCCUPY: a worker is occupied only after that look.  BREAK_ATTEND: the
- * submitter does not check whether a worker is occupied.  BREAK_AWAY: a worker that was away, and
- * so sets no bit, does not check again.  BREAK_BROUGHT: a worker brought in is not woken.
+ * Broken variants:
+ * BREAK_LOOK: no second look before a sleep.  BREAK_S1: no full barrier before that look.  Found:
+ * stuck: neither side sees a job that is put in between.
+ * BREAK_E1: the put is no full barrier.  Found: stuck, the same from the other side.
+ * BREAK_LINK: the second look reads the link, not the tail.  Found: stuck: the waker looked before
+ * its link was visible.
+ * BREAK_BIT: the waker clears the bit after the wake.  Found: stuck: the bit was that of the next
+ * sleep, and no thread finds the sleeper.
+ * BREAK_SHARE: a worker with more jobs in its queue wakes no other.  Found: stuck: one job of a
+ * row waits after another.
+ * BREAK_OCCUPY: a worker is occupied only after its look for more jobs ([run.O1]).  BREAK_ATTEND:
+ * the submitter does not check whether a worker is occupied.  Found: stuck: the job waits after
+ * the worker's running job.
+ * BREAK_P1: a job's start is no full barrier before that look ([job.P1]).  Found: stuck: a
+ * submitter "woke" a worker that was leaving its sleep for another job, and the look missed the
+ * new job.
+ * BREAK_AWAY: a worker that was away, and so sets no bit, does not check again.  BREAK_BROUGHT: a
+ * worker brought in is not woken.  Found: stuck: the worker sleeps without its bit, and no search
+ * for an idle worker finds it.
  */
 #define NONE 255
 #define NJ 4

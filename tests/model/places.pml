@@ -15,9 +15,11 @@
  *
  * Asserted: when no thread can move, no queue holds a job that a sleeping worker may take.
  *
- * Broken variants: BREAK_PLACED: a worker that takes a job wakes no worker for placed jobs.
- * BREAK_OTHERS: such a worker looks for placed jobs only in its own queue.  BREAK_TAKERS: a submit
- * wakes any worker for a placed job.  BREAK_LANES: no worker looks for placed jobs in other queues.
+ * Broken variants:
+ * BREAK_PLACED: a worker that takes a job wakes no worker for placed jobs.  BREAK_OTHERS: such a
+ * worker looks for placed jobs only in its own queue.  BREAK_TAKERS: a submit wakes any worker for
+ * a placed job.  BREAK_LANES: no worker looks for placed jobs in other queues.  Found: a placed
+ * job is queued, and a worker of its device sleeps.
  */
 #define NJ 3
 #define OPEN 0

@@ -20,13 +20,19 @@
  * put where a worker serves, and a leaving worker leaves no job.  No thread is stuck: spin reports
  * a job that stays, an endless resize, a worker not woken for a command as invalid end states.
  *
- * Broken variants: BREAK_AWAY: `away` is not set when a worker leaves.  BREAK_SHUT: lanes are not
- * shut, so a promise is not ordered before the read of the table.  BREAK_TABLE: a keyed submit does
- * not read the table again after its promise.  BREAK_TAG: workers take keyed jobs of any
- * generation.  BREAK_WAIT: new lanes are served before the old lanes' jobs are done.  BREAK_BACK: a
- * submit that takes its reservation back wakes no worker.  BREAK_THIEF: a thief does not wake the
- * worker from which it took.  BREAK_SERVE, BREAK_COMMAND: no worker is woken for a new generation,
- * a command.
+ * Broken variants:
+ * BREAK_AWAY: `away` is not set when a worker leaves ([queue.A1]).  Found: a job is put where no
+ * worker serves.
+ * BREAK_SHUT: lanes are not shut, so a promise is not ordered before the read of the table
+ * ([queue.K2]).  Found: stuck: a job in a lane that is no longer served.
+ * BREAK_TABLE: a keyed submit does not read the table again after its promise.  Found: out of
+ * order: two resizes happened in between.
+ * BREAK_TAG: workers take keyed jobs of any generation.  BREAK_WAIT: new lanes are served before
+ * the old lanes' jobs are done.  Found: out of order; stuck.
+ * BREAK_BACK: a submit that takes its reservation back wakes no worker.  BREAK_THIEF: a thief does
+ * not wake the worker from which it took.  BREAK_SERVE: a new generation wakes no worker.
+ * BREAK_COMMAND: nor does a command.  Found: stuck: a leaving worker, or a worker that has jobs,
+ * continues to sleep.
  */
 #define NONE 255
 #define SERVE 1

@@ -17,10 +17,14 @@
  * if the job with the deadline was put and stays, unless the taker has the job.  If a job is lost,
  * spin reports an invalid end state.
  *
- * Broken variants: BREAK_BUSY: the scanner does not exclude the taker.  BREAK_COUNT: it does not
- * check that the job from which it continues is still there.  BREAK_NULL: the link is not cut;
- * BREAK_CUT: it is cut after the tail moves back.  BREAK_TAIL: the tail moves without an exchange.
- * BREAK_FORGET: `due` is cleared after the scan.  BREAK_MISSED: jobs that a put hid are forgotten.
+ * Broken variants:
+ * BREAK_BUSY: the scanner does not exclude the taker.  BREAK_COUNT: it does not check that the job
+ * from which it continues is still there.  BREAK_NULL: the link is not cut.  Found: a removed job
+ * is touched.
+ * BREAK_CUT: the link is cut after the tail moves back.  BREAK_TAIL: the tail moves without an
+ * exchange.  Found: stuck: a job's link is lost; a removed job is touched.
+ * BREAK_FORGET: `due` is cleared after the scan.  BREAK_MISSED: jobs that a put hid are
+ * forgotten.  Found: an expired job waits, but the queue has no time for the timer thread.
  */
 #define NJ 3
 #define HEAD NJ

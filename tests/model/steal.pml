@@ -17,11 +17,15 @@
  *
  * Not modelled: store buffers; spinning, which makes lost wakes rarer; the owner of the queue.
  *
- * Asserted: no thread is stuck: a queued job while a worker sleeps is an invalid end state.
+ * Asserted: no job is queued while a worker sleeps, whichever worker was woken for the job.  No
+ * thread is stuck.
  *
- * Broken variants: BREAK_LEAVE: a worker that stays awake misses a wake.  BREAK_WOKEN: a woken
- * worker does not look for more jobs.  BREAK_SHARE: a worker with more jobs in its queue wakes no
- * worker.  BREAK_OCCUPIED: the submitter does not check whether the worker attends.
+ * Broken variants:
+ * BREAK_LEAVE: a worker that stays awake misses a wake.  BREAK_WOKEN: a woken worker does not look
+ * for more jobs.  Found: stuck: a job is queued, and a worker sleeps.
+ * BREAK_SHARE: a worker with more jobs in its queue wakes no worker.  BREAK_OCCUPIED: the
+ * submitter does not check whether the worker attends.  Found: stuck: a job waits after the
+ * worker's running job.
  */
 #define NONE 255
 #define NJ 3
