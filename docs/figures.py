@@ -141,6 +141,22 @@ def tables(figures):
     }
 
 
+def put(name, begin, table, end, check):
+    """Puts a table between its marks in a page; or says that it differs, and returns True."""
+    path = os.path.join(TOP, name)
+    with open(path, encoding='utf-8') as file:
+        text = file.read()
+    if text.count(begin) != 1 or text.count(end) != 1:
+        sys.exit(f'{name} does not have the marks once: {begin}')
+    new = f'{text[:text.index(begin) + len(begin)]}\n{table}\n{text[text.index(end):]}'
+    if new != text and not check:
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(new)
+    elif new != text:
+        print(f'{name} is out of date: {begin}')
+    return new != text and check
+
+
 def main(arguments):
     """What the usage says."""
     figures = {'runs': [], 'lines': {}}
@@ -156,21 +172,8 @@ def main(arguments):
             lines = ',\n'.join(f'  {json.dumps(key)}: {json.dumps(line)}' for key, line in sorted(figures['lines'].items()))
             file.write('{"licence": "SPDX-License-Identifier: MIT",\n'
                        f'"runs": [\n{runs}],\n"lines": {{\n{lines}}}}}\n')
-    wrong = False
-    for name, table in tables(figures).items():
-        path = os.path.join(TOP, name)
-        with open(path, encoding='utf-8') as file:
-            text = file.read()
-        if text.count(BEGIN) != 1 or text.count(END) != 1:
-            sys.exit(f'{name} does not have the marks of the figures once')
-        new = f'{text[:text.index(BEGIN) + len(BEGIN)]}\n{table}\n{text[text.index(END):]}'
-        if new != text and check:
-            print(f'{name} does not have the figures of docs/figures.json: run `make figures`')
-            wrong = True
-        elif new != text:
-            with open(path, 'w', encoding='utf-8') as file:
-                file.write(new)
-    return wrong
+    wrong = [put(name, BEGIN, table, END, check) for name, table in tables(figures).items()]
+    return any(wrong)
 
 
 if __name__ == '__main__':

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib/harness.sh"
 srcdir=$(cd "$srcdir" && pwd) root=$srcdir copy=$dir/copy
 mkdir "$copy" && (cd "$srcdir" && tar -c --exclude='*.o' --exclude=build'*' \
-	$(git ls-files '*.md' 2>/dev/null || find . -name '*.md') runnel.pc.in debian/control docs include tests/model src examples) |
+	$(git ls-files '*.md' 2>/dev/null || find . -name '*.md') runnel.pc.in debian/control docs include tests/model tests/tree/mutants.tab src examples) |
 	tar -x -C "$copy" || exit 1
 
 # ---- the rules: each prints its violations ----------------------------------------- The one-line
@@ -18,35 +18,9 @@ line_differs() {
 	done
 	sed -n '/^Description: /p' "$root/debian/control" | grep -vF ": $line"
 }
-# "MODEL VARIANT" of the models' sources, with the model itself as "MODEL -", and of docs/models.md.
-modelled() {
-	(cd "$root/tests/model" && for model in *.pml; do
-		echo "${model%.pml} -"
-		sed -nE "s/^#(ifn?def|elif) BREAK_([A-Z0-9]+).*/${model%.pml} \2/p" "$model"
-	done) | sort -u
-}
-described() {
-	awk -F '|' '
-	/^## / { variants = /broken variants/ }
-	!variants && $2 ~ /^ `[a-z]+\.pml` $/ { gsub(/[ `]|\.pml/, "", $2); print $2, "-" }
-	variants && NF > 3 {
-		gsub(/ /, "", $2)
-		if ($2) model = $2
-		for (rest = $3; match(rest, /`[A-Z0-9]+`/); rest = substr(rest, RSTART + RLENGTH))
-			print model, substr(rest, RSTART + 1, RLENGTH - 2)
-	}' "$root/docs/models.md" | sort -u
-}
-model_undescribed() {
-	modelled >"$dir/modelled"
-	described >"$dir/described"
-	comm -23 "$dir/modelled" "$dir/described" | sed 's/^/docs\/models.md does not have: /'
-	# A row also names labels, like L1, and variants of other models.
-	sed 's/.* //' "$dir/modelled" | sort -u >"$dir/variants"
-	sed -nE 's/.* ([A-Z]{3}[A-Z0-9]*)$/\1/p' "$dir/described" | sort -u | comm -13 "$dir/variants" - |
-		sed 's/^/tests\/model does not have: /'
-}
-# The tables of figures match docs/figures.json.
+# The tables of figures match docs/figures.json, the others the sources.
 figure_unmeasured() { FIGURES_TOP=$root python3 -B "$srcdir/docs/figures.py" --check 2>&1; }
+table_outdated() { FIGURES_TOP=$root python3 -B "$srcdir/docs/tables.py" --check 2>&1; }
 # A link to a file of the tree, or to a heading, has a target.
 link_dead() {
 	(cd "$root" && find . -name '*.md' ! -path './build*') | while read -r file; do
@@ -87,14 +61,17 @@ holds 'the library has one description of one line' line_differs \
 	README.md 's/GPU stream/CUDA stream/' 'README.md does' runnel.pc.in 's/GPU/CUDA/' 'runnel.pc.in does' \
 	docs/man/runnel.7.in '/^\.Nd/d' 'runnel.7.in does' debian/control '47s/GPU/CUDA/' 'CUDA stream' \
 	include/runnel.h 's/GPU stream/CUDA stream/' 'README.md does' include/runnel.h '/runnel: a/d' 'no such line'
-holds 'docs/models.md has each model and each broken variant, and no other' model_undescribed \
-	docs/models.md '/^\| `cq\.pml`/d' 'does not have: cq -' docs/models.md 's/`BIT` the/the/' 'does not have: park BIT' \
-	tests/model/hold.pml 's/BREAK_([A-Z0-9]+)/BREAK_OTHER/' 'docs/models.md does not have: hold OTHER' \
-	docs/models.md '/^\| park \| `LOOK/s/`LOOK`/`LOOKS`/' 'tests/model does not have: LOOKS'
 holds 'the tables of figures are those of docs/figures.json' figure_unmeasured \
-	README.md '/^\| J per second/s/[0-9.]+ \/ /55.5 \/ /' 'README.md does not have the figures' \
-	docs/measurements.md '/^\| J gathered/s/yes/most/' 'measurements.md does not have the figures' \
+	README.md '/^\| J per second/s/[0-9.]+ \/ /55.5 \/ /' 'README.md is out of date' \
+	docs/measurements.md '/^\| J gathered/s/yes/most/' 'measurements.md is out of date' \
 	README.md '/^<!-- figures/d' 'does not have the marks'
+holds 'the tables of docs/tables.py are those of the sources' table_outdated \
+	src/pool/park.c 's/\[park.S1\] full/[park.S1] half/' 'memory-order.md is out of date: <!-- orderings' \
+	src/sys/latch.h 's/; pairs with \[latch.D1\]/;/' 'memory-order.md is out of date' \
+	tests/tree/mutants.tab 's/^job.P3 release/job.P2 release/' 'memory-order.md is out of date' \
+	docs/models.md '/^\| `cq\.pml`/d' 'models.md is out of date: <!-- models' \
+	docs/models.md 's/`BIT` the/`BITS` the/' 'models.md is out of date: <!-- variants' \
+	tests/model/hold.pml 's/^#ifdef BREAK_USE/#ifdef BREAK_OTHER/' 'other variants than it has: BREAK_OTHER BREAK_USE'
 holds 'each link of a document leads somewhere' link_dead \
 	README.md 's/docs\/guide.md#barriers/docs\/guide.md#barrier/' 'no heading docs/guide.md#barrier' \
 	docs/design.md 's/\(words\.md/(wods.md/' 'no wods.md'
