@@ -4,9 +4,9 @@
 # DESIGN
 # about[NAME] is a comment's text, shape[NAME] the prototype, or what stands between the
 # braces; NAME is that of a function, a type of one or a macro, "struct NAME", "enum NAME",
-# or that of a section.  Declarations that follow each other without a comment between them
-# share one: shared[NAME] is the first of them.  since[NAME] is a version, strerror[CODE] a
-# text of rnl_strerror(), value[NAME] what a constant is.
+# or that of a section, or of a header.  Declarations that follow each other without a comment
+# between them share one: shared[NAME] is the first of them.  since[NAME] is a version,
+# header[NAME] the header, strerror[CODE] a text of rnl_strerror(), value[NAME] what a constant is.
 
 function die(why) {
 	print FILENAME ": " why >"/dev/stderr"
@@ -30,8 +30,7 @@ function keep(name, what) {
 	shared[name] = owner
 	since[name] = version
 	shape[name] = what
-	header[name] = FILENAME
-	sub(/.*include\//, "", header[name])
+	header[name] = this_header
 	comment = ""
 }
 
@@ -52,7 +51,11 @@ FILENAME ~ /\.c$/ {
 	next
 }
 
-FILENAME ~ /\.h$/ && FNR == 1 { section = "" }
+FILENAME ~ /\.h$/ && FNR == 1 {
+	section = ""
+	this_header = FILENAME
+	sub(/.*include\//, "", this_header)
+}
 FILENAME ~ /\.h$/ && !in_comment && /^\/\* ---- / {
 	section = $0
 	gsub(/^\/\* -+ | -+ \*\/$/, "", section)
@@ -82,6 +85,10 @@ FILENAME ~ /\.h$/ && !in_code && /^$/ {
 		about[section] = comment
 	comment = ""
 	next
+}
+FILENAME ~ /\.h$/ && /^#ifndef RUNNEL_/ {
+	about[this_header] = comment
+	comment = ""
 }
 FILENAME ~ /\.h$/ && !in_code && /^(struct|enum) [a-z_]+;$/ {
 	sub(/;$/, "")
@@ -125,7 +132,9 @@ FILENAME ~ /\.h$/ && /^#define RNL_[A-Z_]+_INIT/ { initialiser[$2] = 1 }
 FILENAME ~ /\.h$/ && /^#define RNL_[A-Z_]+[ \t].*\/\* .* \*\/$/ {
 	code = $0
 	gsub(/^.*\/\* | \*\/$/, "", code)
-	about[$2] = code
+	about[$2] = comment == "" ? code "\n" : comment
+	comment = ""
+	header[$2] = this_header
 	value[$2] = $3
 	gsub(/[()]/, "", value[$2])
 }

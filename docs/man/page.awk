@@ -13,10 +13,12 @@
 #	@macro NAME		a macro with arguments
 #	@struct NAME [FIELD ...] a structure, with all its fields or only these
 #	@enum NAME		an enumeration
-#	@about NAME		the comment alone; NAME is as above, or a section of a header
+#	@about NAME		the comment alone; NAME is as above, or a header or its section
 #	@constants NAME ...	macros without arguments
 #	@error CODE		what rnl_strerror() says of it
 #	@example ... @end	C, as it is
+#
+# A page is about one header, or a part of it.
 
 # ---- prototypes -----------------------------------------------------------------
 
@@ -156,7 +158,6 @@ function need(name) {
 function functions(word, n,   i) {
 	printf ".Ss"
 	for (i = 2; i <= n; i++) {
-		need(word[i])
 		if (shared[word[i]] != word[2])
 			die(word[i] " has not the comment of " word[2])
 		printf "%s %s %s", (i > 2 ? " ," : ""), (word[1] == "@type" ? "Vt" : "Fn"), word[i]
@@ -168,7 +169,6 @@ function functions(word, n,   i) {
 
 # @struct, @enum
 function structure(name, word, n,   i, only, init) {
-	need(name)
 	print ".Ss " name
 	tell(about[name])
 	if (about[name] != "")
@@ -189,9 +189,8 @@ function structure(name, word, n,   i, only, init) {
 function constants(word, n,   i) {
 	print ".Bl -tag -width Ds -compact"
 	for (i = 2; i <= n; i++) {
-		need(word[i])
 		print ".It Dv " word[i] " = " value[word[i]]
-		say(about[word[i]])
+		tell(about[word[i]])
 	}
 	print ".El"
 }
@@ -221,13 +220,12 @@ function expand(text,   n, word, rest) {
 # ---- the page ---------------------------------------------------------------------
 
 # @page: all before the DESCRIPTION.
-function head(text,   i, page_name, date, last) {
+function head(text,   i, page_name, date) {
 	date = text
 	sub(/:.*/, "", date)
 	sub(/^[^:]*: */, "", text)
 	page_name = FILENAME
 	gsub(/.*\/|\.3\.in$/, "", page_name)
-	print ".\\\" SPDX-License-Identifier: MIT"
 	print ".\\\" Made by docs/man/page.awk from the public headers and " page_name ".3.in."
 	print ".Dd " date
 	print ".Dt " toupper(page_name) " 3"
@@ -242,11 +240,9 @@ function head(text,   i, page_name, date, last) {
 	print "runnel"
 	print ".Pq librunnel , Fl lrunnel"
 	print ".Sh SYNOPSIS"
-	for (i = 1; i <= nr_names; i++) {
-		if (header[names[i]] != last)
-			print ".In " (last = header[names[i]])
+	print ".In " page_header
+	for (i = 1; i <= nr_names; i++)
 		prototype(names[i])
-	}
 }
 
 # Since when there is what the page is about.
@@ -284,11 +280,25 @@ function example(i) {
 	return i
 }
 
+# The page has a name that a header declares.
+function belongs(name) {
+	need(name)
+	if (page_header == "")
+		page_header = header[name]
+	if (header[name] != page_header)
+		die(name " is in " header[name] ", and the page is about " page_header)
+}
+
 { line_of[++nr_lines] = $0 }
 /^@(function|macro|type) / {
 	for (i = 2; i <= NF; i++)
 		here[names[++nr_names] = $i] = 1
 }
+/^@(function|macro|type|constants) / {
+	for (i = 2; i <= NF; i++)
+		belongs($i)
+}
+/^@(struct|enum) / { belongs(substr($1, 2) " " $2) }
 END {
 	if (failed)
 		exit 1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The manual: every name of the public headers is on one page, with the same declaration and the
-# same errors; mandoc finds no errors; the examples compile, as C and as C++, run and are right.
+# same errors; runnel(7) has each header's pages; mandoc finds no errors; the examples compile, as C
+# and as C++, run and are right.
 # runnel/unit.h is private.
 . "$(dirname "$0")/../lib/harness.sh"
 header=$dir/headers.h
@@ -15,8 +16,9 @@ same_names() {	# same_names NAME WANT HAVE: and the list is not empty
 sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p; s/^static inline .*[ *]\(rnl_[a-z0-9_]*\)(.*)$/\1/p
 	s/^typedef .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$header" |
 	sort >"$dir/functions"
-# rnl_guard(3) describes only an enumeration, rnl_cpp(3) classes, rnl_container_of() is a macro.
-sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|cpp|container_of)' | sort >"$dir/named"
+# rnl_guard(3) describes only an enumeration, rnl_cpp(3) classes, rnl_cuda(3) macros, and
+# rnl_container_of() is one.
+sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|cpp|cuda|container_of)' | sort >"$dir/named"
 same_names 'each function, and each type of one, is on one page' functions named
 
 sed -nE 's/^((struct|enum) rnl_[a-z_]*) \{$/\1/p' "$header" | sort >"$dir/types"
@@ -34,9 +36,16 @@ grep -hE '^\.(It )?Dv |^\.Ss Fn ' docs/man/*.[37] | grep -oE 'RNL_[A-Z0-9_]+' | 
 	comm -12 - "$dir/macros" >"$dir/told"
 same_names 'each macro is on a page' macros told
 
-ls docs/man/*.3 | sed 's,.*/,,; s,\.3$,,' | sort >"$dir/pages"
-sed -n 's/^\.It Xr \(rnl_[a-z_]*\) 3$/\1/p' docs/man/runnel.7 | sort >"$dir/listed"
-same_names 'runnel(7) lists each page' pages listed
+# The header of each page is the first of its synopsis.
+for page in docs/man/*.3; do
+	sed -n "s,^\.In \(runnel.*\),\1 $(basename "$page" .3),p; /^\.Sh DESC/q" "$page"
+done | sort >"$dir/pages"
+sed -n 's/^\.It Xr \(rnl_[a-z_]*\) 3$/runnel.h \1/p; s/^\.It In \(runnel.*\) , Xr \(rnl_[a-z_]*\) 3$/\1 \2/p' \
+	docs/man/runnel.7 | sort >"$dir/listed"
+same_names 'runnel(7) lists each page, with its header' pages listed
+(cd "$srcdir/include" && ls runnel.* runnel/*.h) | grep -vx runnel/unit.h | sort >"$dir/headers"
+cut -d ' ' -f 1 "$dir/listed" | sort -u >"$dir/described"
+same_names 'each header has a page' headers described
 
 # ---- declarations, errors ------------------------------------------------------
 # The compiler compares a synopsis with the headers' declarations.
@@ -75,24 +84,28 @@ echo 'EACCES EADDRINUSE EDQUOT EFBIG EMFILE ENFILE ENOENT ENOSPC ' | tr -d '\n' 
 same_names 'no other codes are the library'"'"'s own' system others
 
 # ---- examples ------------------------------------------------------------------
+libdir=$PWD
 example() {	# example COMPILER FLAG ...: builds the page's example, and runs it
-	"$@" -Wall -Wextra -Werror ${sanitizer:+-fsanitize=$sanitizer} -I"$srcdir/include" -pthread \
-		-o "$dir/example" "$dir/example.c" -L. -lrunnel -Wl,-rpath,"$PWD" &&
-		(cd "$dir" && timeout 60 ./example) >"$dir/out" 2>"$dir/err" || complain "status $?"
+	"$@" -I"$srcdir/include" -o "$dir/example" "$dir/example.c" -L. -lrunnel &&
+		(cd "$dir" && LD_LIBRARY_PATH=$libdir timeout 60 ./example) >"$dir/out" 2>"$dir/err" || complain "status $?"
 }
+flags="-Wall -Wextra -Werror -pthread ${sanitizer:+-fsanitize=$sanitizer}"
 for page in docs/man/*.[37]; do
 	awk '/^\.Sh / { here = /EXAMPLES/ } /^\.Ed/ { code = 0 } here && code
 	     /^\.Bd/ { code = here }' "$page" | sed 's/^\\&//; s/\\e/\\/g' >"$dir/example.c"
 	grep -q '^int main(' "$dir/example.c" || complain 'its example is no program'
+	# shellcheck disable=SC2086  # words
 	if grep -q '^#include <runnel.hpp>' "$dir/example.c"; then
 		for cxx in $(cxx_compilers); do
-			example $cxx -x c++ -std=c++17
+			example $cxx $flags -x c++ -std=c++17
 			printf '%s\n' '2 words' 'error: no words' '3 words' 'value 3' 'error: the peer: Protocol error' 43 >"$dir/want"
 			cmp -s "$dir/want" "$dir/out" || complain "of $cxx, it prints something else:" "$dir/want" "$dir/out"
 		done
+	elif grep -q '^#include <runnel/cuda.h>' "$dir/example.c"; then
+		[ "$NVCC" ] && [ -z "$sanitizer" ] || { echo 'SKIP: a sanitizer, or no nvcc for rnl_cuda(3)'; continue; }
+		example $NVCC --default-stream per-thread -x cu -Xcompiler -Wall,-Wextra,-Werror
 	else
-		# shellcheck disable=SC2086  # words
-		example $CC -std=gnu11 $CFLAGS
+		example $CC $flags -std=gnu11 $CFLAGS
 		[ -z "$CXX" ] || $CXX -x c++ -std=c++17 -Wall -Wextra -Werror -I"$srcdir/include" -fsyntax-only "$dir/example.c" ||
 			complain 'it is no C++'
 	fi
