@@ -20,7 +20,8 @@ mkdir "$dir/build" && (cd "$dir/build" && "$here/configure" -q --with-cuda=no --
 # says_of LINES: the output of a program of these lines, which includes the headers.
 says_of() {
 	{
-		printf '#include <stddef.h>\n#include <stdio.h>\n#include <runnel.h>\n'
+		printf '#include <stddef.h>\n#include <stdio.h>\n'
+		(cd "$here/include" && ls runnel.h runnel/*.h) | grep -vx runnel/cuda.h | sed 's/.*/#include <&>/'
 		printf '#define KIND(x) _Generic((x), int: 1, long: 1, unsigned: 2, unsigned long: 2, default: 3)\n'
 		printf 'int main(void)\n{\n'
 		cat "$1"
@@ -42,8 +43,8 @@ constants() {
 	says_of "$dir/lines"
 }
 
-if [ "${1:-}" = --keep ]; then
-	kept=$here/tests/tree/abi/$VERSION
+kept=$here/tests/tree/abi/$VERSION
+keep() {	# keep: writes the folder $kept
 	mkdir -p "$kept" || exit
 	abidw --headers-dir "$here/include" --drop-private-types --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash \
 		--out-file "$kept/library.abi" "$dir/build/librunnel.so" || exit
@@ -68,17 +69,24 @@ if [ "${1:-}" = --keep ]; then
 			text = ""
 		}' | fields >"$kept/fields" || exit
 	headers | sed -nE 's/^	(RNL_[A-Z0-9_]+) = .*/\1/p; s/^#define (RNL_[A-Z0-9_]+)[ 	].*[0-9].*/\1/p' |
-		grep -vE '^RNL_(VERSION|NAMES_STREAM|.*INIT$)' | constants >"$kept/constants" || exit
+		grep -vE '^RNL_(VERSION|NAMES_STREAM|NEEDS_CUDA|.*INIT$)' | constants >"$kept/constants" || exit
+}
+if [ "${1:-}" = --keep ]; then
+	keep
 	wc -l "$kept"/*
 	exit
 fi
 
-# The last release that is not this version.
-[ -d "$here/tests/tree/abi" ] || skip_all 'no release is kept'
-last=$(cd "$here/tests/tree/abi" && printf '%s\n' * | grep -vxF "$VERSION" | sort -V | tail -n 1)
-kept=$here/tests/tree/abi/$last
-soname=$(cd "$dir/build" && echo librunnel.so.?)
-grep -q "soname='$soname'" "$kept/library.abi" || skip_all "$last has not the soname $soname: they need not agree"
+# The last release that is not this version; without one, this version is compared with itself.
+last=$(ls "$here/tests/tree/abi" 2>/dev/null | grep -vxF "$VERSION" | sort -V | tail -n 1)
+if [ "$last" ]; then
+	kept=$here/tests/tree/abi/$last
+	soname=$(cd "$dir/build" && echo librunnel.so.?)
+	grep -q "soname='$soname'" "$kept/library.abi" || skip_all "$last has not the soname $soname: they need not agree"
+else
+	last="$VERSION itself" kept=$dir/kept
+	keep
+fi
 
 # Suppressed: sized structures that grow at their end.
 headers | awk '/^struct rnl_[a-z_]+ [{]$/ { name = $2; next }
