@@ -62,9 +62,16 @@ static void check_runs(const struct weak *weak)
 	ck_assert_msg(!wrong, "%s", wrong);
 }
 
-#define check(first, last, ...) check_runs(&(struct weak){ \
-		.begin = first, .thread = { __VA_ARGS__ }, .end = last, \
-		.memory = &all, .bytes = sizeof(all) })
+/* A test: @first is called, then the threads run, then @last is called. */
+#define ORDERS(name, first, last, ...) \
+	TEST(name, .timeout_s = 60) \
+	{ \
+		check_runs(&(struct weak){ \
+			.begin = first, .thread = { __VA_ARGS__ }, .end = last, \
+			.memory = &all, .bytes = sizeof(all) }); \
+	}
+/* A thread, or the part before or after the threads, that is one call. */
+#define CALL(name, call) static void name(void) { call; }
 
 static void nothing(void)
 {
@@ -127,25 +134,15 @@ static void sleep_or_take(bool idle)
 	run_it(job);
 }
 
-static void sleep_idle(void)
-{
-	sleep_or_take(true);
-}
+CALL(sleep_idle, sleep_or_take(true))
 
-static void sleep_with_work_in_flight(void)
-{
-	sleep_or_take(false);
-}
+CALL(sleep_with_work_in_flight, sleep_or_take(false))
 
-TEST(a_job_that_is_put_wakes_its_worker_which_sees_all_of_it, .timeout_s = 60)
-{
-	check(begin_worker, nothing, put_and_wake, sleep_with_work_in_flight);
-}
+ORDERS(a_job_that_is_put_wakes_its_worker_which_sees_all_of_it,
+       begin_worker, nothing, put_and_wake, sleep_with_work_in_flight)
 
-TEST(a_job_that_is_put_wakes_a_worker_of_the_idle_set, .timeout_s = 60)
-{
-	check(begin_worker, nothing, put_and_wake_one, sleep_idle);
-}
+ORDERS(a_job_that_is_put_wakes_a_worker_of_the_idle_set,
+       begin_worker, nothing, put_and_wake_one, sleep_idle)
 
 static void wake_for_a_word(void)
 {
@@ -166,10 +163,8 @@ static void begin_asleep(void)
 	rnl__park_prepare(&all.worker.park, false);
 }
 
-TEST(who_was_woken_sees_what_the_waker_did, .timeout_s = 60)
-{
-	check(begin_asleep, nothing, wake_for_a_word, sleep_for_a_word);
-}
+ORDERS(who_was_woken_sees_what_the_waker_did,
+       begin_asleep, nothing, wake_for_a_word, sleep_for_a_word)
 
 static void stay_awake(void)
 {
@@ -178,18 +173,21 @@ static void stay_awake(void)
 		right(all.work[0].written == 1);
 }
 
-TEST(who_stays_awake_and_was_woken_sees_what_the_waker_did, .timeout_s = 60)
-{
-	check(begin_worker, nothing, wake_for_a_word, stay_awake);
-}
+ORDERS(who_stays_awake_and_was_woken_sees_what_the_waker_did,
+       begin_worker, nothing, wake_for_a_word, stay_awake)
 
 /* ---- queues ------------------------------------------------------------------ */
+
+static void put_three(void)
+{
+	for (unsigned i = 0; i < 3; i++)
+		put(i);
+}
 
 static void begin_three_jobs(void)
 {
 	begin_worker();
-	for (unsigned i = 0; i < 3; i++)
-		put(i);
+	put_three();
 }
 
 static void steal_two(void)
@@ -202,22 +200,10 @@ static void steal_two(void)
 	}
 }
 
-TEST(takers_have_a_lane_one_after_the_other, .timeout_s = 60)
-{
-	check(begin_three_jobs, nothing, steal_two, steal_two);
-}
+ORDERS(takers_have_a_lane_one_after_the_other, begin_three_jobs, nothing, steal_two, steal_two)
 
-static void put_two(void)
-{
-	put(0);
-	put(1);
-	put(2);
-}
-
-TEST(a_taker_sees_what_the_submitter_wrote, .timeout_s = 60)
-{
-	check(begin_worker, nothing, put_two, steal_two, steal_two);
-}
+ORDERS(a_taker_sees_what_the_submitter_wrote,
+       begin_worker, nothing, put_three, steal_two, steal_two)
 
 static void move(void)
 {
@@ -239,10 +225,8 @@ static void begin_moving(void)
 	rnl__queue_serve(&all.worker.queue);
 }
 
-TEST(a_job_that_moves_from_a_tally_to_a_queue_is_counted_in_one_at_least, .timeout_s = 60)
-{
-	check(begin_moving, nothing, move, count_moved);
-}
+ORDERS(a_job_that_moves_from_a_tally_to_a_queue_is_counted_in_one_at_least,
+       begin_moving, nothing, move, count_moved)
 
 static void begin_open(void)
 {
@@ -263,10 +247,8 @@ static void see_closed(void)
 		right(rnl__tally_closed(&all.delayed));
 }
 
-TEST(who_sees_the_last_way_in_closed_sees_the_others_closed, .timeout_s = 60)
-{
-	check(begin_open, nothing, close_two, see_closed);
-}
+ORDERS(who_sees_the_last_way_in_closed_sees_the_others_closed,
+       begin_open, nothing, close_two, see_closed)
 
 /* Like change_staff() of staff.c, twice: shuts a lane, and opens it two generations later. */
 static void begin_keyed(void)
@@ -291,22 +273,14 @@ static void promise(void)
 		       !atomic_load_explicit(&all.table, memory_order_acquire);
 }
 
-static void promised_to_what_was_done(void)
-{
-	right(!all.parts[0] || !all.parts[1]);
-}
+CALL(not_promised_to_a_done_lane, right(!all.parts[0] || !all.parts[1]))
 
-TEST(a_keyed_job_is_waited_for_or_sees_the_new_table, .timeout_s = 60)
-{
-	check(begin_keyed, promised_to_what_was_done, resize_twice, promise);
-}
+ORDERS(a_keyed_job_is_waited_for_or_sees_the_new_table,
+       begin_keyed, not_promised_to_a_done_lane, resize_twice, promise)
 
 /* ---- latches and jobs -------------------------------------------------------- */
 
-static void begin_latch(void)
-{
-	rnl__latch_add(&all.latch, 2);
-}
+CALL(begin_latch, rnl__latch_add(&all.latch, 2))
 
 static void drop(unsigned part)
 {
@@ -315,15 +289,9 @@ static void drop(unsigned part)
 		right(all.parts[0] + all.parts[1] == 2);
 }
 
-static void drop_first(void)
-{
-	drop(0);
-}
+CALL(drop_first, drop(0))
 
-static void drop_second(void)
-{
-	drop(1);
-}
+CALL(drop_second, drop(1))
 
 static void wait_for_both(void)
 {
@@ -331,10 +299,8 @@ static void wait_for_both(void)
 	right(all.parts[0] + all.parts[1] == 2);
 }
 
-TEST(who_waited_and_who_was_last_see_what_all_did, .timeout_s = 60)
-{
-	check(begin_latch, nothing, drop_first, drop_second, wait_for_both);
-}
+ORDERS(who_waited_and_who_was_last_see_what_all_did,
+       begin_latch, nothing, drop_first, drop_second, wait_for_both)
 
 static int never(struct rnl_job *job)
 {
@@ -361,10 +327,7 @@ static void claim(void)
 		all.work[0].job.result = 1;
 }
 
-TEST(who_claims_a_job_again_may_overwrite_it, .timeout_s = 60)
-{
-	check(begin_claimed, nothing, end_it, claim, claim);
-}
+ORDERS(who_claims_a_job_again_may_overwrite_it, begin_claimed, nothing, end_it, claim, claim)
 
 /* ---- inboxes ----------------------------------------------------------------- */
 
@@ -375,10 +338,7 @@ static bool put_in_inbox(unsigned i)
 	return rnl__inbox_put(&all.inbox, &all.work[i].job, &all.work[i].job.link);
 }
 
-static void put_one(void)
-{
-	(void)put_in_inbox(0);
-}
+CALL(put_one, put_in_inbox(0))
 
 static void put_two_more(void)
 {
@@ -403,10 +363,8 @@ static void take_the_rest(void)
 	right(all.work[0].taken && all.work[1].taken && all.work[2].taken);
 }
 
-TEST(who_takes_an_inbox_sees_what_was_put_in_order, .timeout_s = 60)
-{
-	check(nothing, take_the_rest, put_one, put_two_more, take_inbox);
-}
+ORDERS(who_takes_an_inbox_sees_what_was_put_in_order,
+       nothing, take_the_rest, put_one, put_two_more, take_inbox)
 
 static void begin_armed(void)
 {
@@ -428,10 +386,7 @@ static void take_or_put(unsigned i)
 	} while (!rnl__inbox_arm(&all.inbox, true));
 }
 
-static void take_or_put_first(void)
-{
-	take_or_put(0);
-}
+CALL(take_or_put_first, take_or_put(0))
 
 static void take_or_put_two(void)
 {
@@ -439,10 +394,8 @@ static void take_or_put_two(void)
 	take_or_put(2);
 }
 
-TEST(who_finds_an_inbox_armed_sees_what_was_done_before, .timeout_s = 60)
-{
-	check(begin_armed, take_the_rest, take_or_put_first, take_or_put_two);
-}
+ORDERS(who_finds_an_inbox_armed_sees_what_was_done_before,
+       begin_armed, take_the_rest, take_or_put_first, take_or_put_two)
 
 /* ---- barriers ---------------------------------------------------------------- */
 
@@ -527,41 +480,24 @@ static void hold_it(void)
 	}
 }
 
-static void issue_one(void)
+static void drop_part(unsigned part, uint32_t nr_issued, uint32_t nr_done)
 {
-	all.parts[0] = 1;
-	drop_jobs(0, 1, 0);
+	all.parts[part] = 1;
+	drop_jobs(0, nr_issued, nr_done);
 }
 
-static void issue_other(void)
-{
-	all.parts[1] = 1;
-	drop_jobs(0, 1, 0);
-}
-
-static void end_one(void)
-{
-	all.parts[0] = 1;
-	drop_jobs(0, 0, 1);
-}
-
-static void end_other(void)
-{
-	all.parts[1] = 1;
-	drop_jobs(0, 0, 1);
-}
-
-static void it_was_run(void)
-{
-	right(all.work[0].taken);
-}
+CALL(issue_one, drop_part(0, 1, 0))
+CALL(issue_other, drop_part(1, 1, 0))
+CALL(end_one, drop_part(0, 0, 1))
+CALL(end_other, drop_part(1, 0, 1))
 
 static void end_both(void)
 {
 	all.parts[0] = 1;
-	all.parts[1] = 1;
-	drop_jobs(0, 2, 2);
+	drop_part(1, 2, 2);
 }
+
+CALL(it_was_run, right(all.work[0].taken))
 
 /* Begins the next round while the previous one ends. */
 static void count_next(void)
@@ -578,20 +514,12 @@ static void wait_for_it(void)
 	right(all.parts[0] == 1 && all.parts[1] == 1);
 }
 
-TEST(a_job_after_a_barrier_is_started_and_seen, .timeout_s = 60)
-{
-	check(begin_round, it_was_run, come_after, issue_one, issue_other);
-}
+ORDERS(a_job_after_a_barrier_is_started_and_seen,
+       begin_round, it_was_run, come_after, issue_one, issue_other)
 
-TEST(a_job_after_meets_the_end_of_all_jobs, .timeout_s = 60)
-{
-	check(begin_round, it_was_run, come_after, end_both);
-}
+ORDERS(a_job_after_meets_the_end_of_all_jobs, begin_round, it_was_run, come_after, end_both)
 
-TEST(a_job_that_is_held_back_is_returned, .timeout_s = 60)
-{
-	check(begin_issued, it_was_run, hold_it, end_one, end_other);
-}
+ORDERS(a_job_that_is_held_back_is_returned, begin_issued, it_was_run, hold_it, end_one, end_other)
 
 static void hold_it_and_end_one(void)
 {
@@ -599,15 +527,10 @@ static void hold_it_and_end_one(void)
 	end_one();
 }
 
-TEST(a_round_ends_beside_the_begin_of_the_next, .timeout_s = 60)
-{
-	check(begin_issued, it_was_run, count_next, hold_it_and_end_one, end_other);
-}
+ORDERS(a_round_ends_while_the_next_begins,
+       begin_issued, it_was_run, count_next, hold_it_and_end_one, end_other)
 
-TEST(a_host_sees_what_all_jobs_did, .timeout_s = 60)
-{
-	check(begin_issued, nothing, wait_for_it, end_one, end_other);
-}
+ORDERS(a_host_sees_what_all_jobs_did, begin_issued, nothing, wait_for_it, end_one, end_other)
 
 /* A sealed round without waiters: its slot is free when the next round opens. */
 static void begin_left(void)
@@ -619,15 +542,12 @@ static void begin_left(void)
 static void end_both_and_count_next(void)
 {
 	all.parts[0] = 1;
-	all.parts[1] = 1;
-	drop_jobs(0, 0, 2);
+	drop_part(1, 0, 2);
 	count_next();
 }
 
-TEST(a_host_is_not_left_on_a_slot_that_is_free, .timeout_s = 60)
-{
-	check(begin_left, nothing, wait_for_it, end_both_and_count_next);
-}
+ORDERS(a_host_is_not_left_on_a_slot_that_is_free,
+       begin_left, nothing, wait_for_it, end_both_and_count_next)
 
 /* ---- occupied workers -------------------------------------------------------- */
 
@@ -652,15 +572,10 @@ static void put_and_look(void)
 	all.parts[1] = !rnl__worker_attends(&all.worker);
 }
 
-static void one_saw_the_other(void)
-{
-	right(all.parts[0] || all.parts[1]);
-}
+CALL(one_saw_the_other, right(all.parts[0] || all.parts[1]))
 
-TEST(a_worker_sees_the_job_or_its_submitter_sees_it_occupied, .timeout_s = 60)
-{
-	check(begin_attending, one_saw_the_other, start_and_look, put_and_look);
-}
+ORDERS(a_worker_sees_the_job_or_its_submitter_sees_it_occupied,
+       begin_attending, one_saw_the_other, start_and_look, put_and_look)
 
 static void begin_occupied(void)
 {
@@ -674,15 +589,10 @@ static void leave_on_stream(void)
 	rnl__share_attend(&all.worker, false);
 }
 
-static void look_whether_it_attends(void)
-{
-	right(!rnl__worker_attends(&all.worker));
-}
+CALL(look_whether_it_attends, right(!rnl__worker_attends(&all.worker)))
 
-TEST(a_worker_with_work_on_its_stream_is_not_seen_without, .timeout_s = 60)
-{
-	check(begin_occupied, nothing, leave_on_stream, look_whether_it_attends);
-}
+ORDERS(a_worker_with_work_on_its_stream_is_not_seen_without,
+       begin_occupied, nothing, leave_on_stream, look_whether_it_attends)
 
 /* ---- jobs in flight ---------------------------------------------------------- */
 
@@ -718,15 +628,9 @@ static void mark(void)
 	right(!rnl__inflight_mark(&all.worker.inflight, true, false));
 }
 
-static void join(void)
-{
-	right(!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 }));
-}
+CALL(join, right(!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 })))
 
-TEST(an_event_that_a_join_finds_was_recorded, .timeout_s = 60)
-{
-	check(begin_in_flight, nothing, mark, join);
-}
+ORDERS(an_event_that_a_join_finds_was_recorded, begin_in_flight, nothing, mark, join)
 
 static void begin_marked(void)
 {
@@ -772,15 +676,10 @@ static void join_what_passed(void)
 		right(all.effect == 1);
 }
 
-TEST(who_sees_a_job_passed_sees_what_it_did, .timeout_s = 60)
-{
-	check(begin_marked, nothing, pass, complete_passed, join_what_passed);
-}
+ORDERS(who_sees_a_job_passed_sees_what_it_did,
+       begin_marked, nothing, pass, complete_passed, join_what_passed)
 
-static void push_oldest(void)
-{
-	rnl__inflight_push(&all.worker.inflight, &all.work[0].job);
-}
+CALL(push_oldest, rnl__inflight_push(&all.worker.inflight, &all.work[0].job))
 
 static void ask_since_when(void)
 {
@@ -792,17 +691,10 @@ static void ask_since_when(void)
 	right(!job || busy_ns < UINT64_MAX);
 }
 
-static void begin_to_run(void)
-{
-	rnl__share_running(&all.worker, &all.work[0].job);
-}
+CALL(begin_to_run, rnl__share_running(&all.worker, &all.work[0].job))
 
-TEST(who_sees_a_job_run_sees_since_when_it_does, .timeout_s = 60)
-{
-	check(begin_worker, nothing, begin_to_run, ask_since_when);
-}
+ORDERS(who_sees_a_job_run_sees_since_when_it_does,
+       begin_worker, nothing, begin_to_run, ask_since_when)
 
-TEST(who_sees_the_oldest_job_sees_since_when_it_is, .timeout_s = 60)
-{
-	check(begin_worker, nothing, push_oldest, ask_since_when);
-}
+ORDERS(who_sees_the_oldest_job_sees_since_when_it_is,
+       begin_worker, nothing, push_oldest, ask_since_when)
