@@ -35,13 +35,13 @@ static void attach(int kind)
 	struct rnl__devices devices;
 	char why[RNL__WHY_BYTES];
 
-	ck_assert_int_eq(rnl__devices_open(test_device(), &devices, why), 0);
+	must(rnl__devices_open(test_device(), &devices, why));
 	device = devices.list[0];
 	ops = device->ops;
-	ck_assert_int_eq(rnl__stream_attach(device, (enum rnl_stream_kind)(kind % 2), kind >= 2), 0);
-	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
-	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
-	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, 64, (void **)&word), 0);
+	must(rnl__stream_attach(device, (enum rnl_stream_kind)(kind % 2), kind >= 2));
+	must(ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned));
+	must(ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device));
+	must(ops->alloc(device, RNL__PINNED, 64, (void **)&word));
 	memset(pinned, 1, BIG);
 	*word = 0;
 }
@@ -54,6 +54,24 @@ static void detach(void)
 	ops->free(device, RNL__PINNED, pinned);
 }
 
+/* A test on each kind of stream, which is _i. */
+#define ON_STREAMS(name) \
+	static void name##_on(int _i); \
+	TEST(name, .loops = 4) \
+	{ \
+		attach(_i); \
+		name##_on(_i); \
+		detach(); \
+	} \
+	static void name##_on(int _i CK_ATTRIBUTE_UNUSED)
+
+static void plan(const char *text)
+{
+	const uintptr_t fn = (uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+
+	must(((int (*)(const char *))fn)(text));
+}
+
 static int copy(void *dst, const void *src, size_t bytes)
 {
 	return ops->copy(&(struct rnl__copy){ .dst = dst, .src = src, .width = bytes, .rows = 1 });
@@ -63,7 +81,7 @@ static int copy(void *dst, const void *src, size_t bytes)
 static void keep_busy(void)
 {
 	for (int i = 0; i < BUSY; i++)
-		ck_assert_int_eq(copy(on_device, pinned, BIG), 0);
+		must(copy(on_device, pinned, BIG));
 }
 
 static struct gate held;
@@ -86,19 +104,15 @@ static uint32_t read_word(void)
 	return atomic_load_explicit((_Atomic uint32_t *)word, memory_order_acquire);
 }
 
-TEST(operations_run_in_order, .loops = 4)
+ON_STREAMS(operations_run_in_order)
 {
-	unsigned char back[4096];
-
-	attach(_i);
-	memset(back, 0, sizeof(back));
-	for (unsigned i = 0; i < sizeof(back); i++)
+	for (unsigned i = 0; i < 4096; i++)
 		pinned[i] = (unsigned char)(i * 7);
-	ck_assert_int_eq(ops->fill(on_device, 0xee, BIG), 0);
-	ck_assert_int_eq(copy(on_device, pinned, 2048), 0);
-	ck_assert_int_eq(copy(on_device + 2048, on_device + 1, 1024), 0);
-	ck_assert_int_eq(copy(pinned + 8192, on_device, 4096), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->fill(on_device, 0xee, BIG));
+	must(copy(on_device, pinned, 2048));
+	must(copy(on_device + 2048, on_device + 1, 1024));
+	must(copy(pinned + 8192, on_device, 4096));
+	must(ops->wait(RNL__NEVER));
 	for (unsigned i = 0; i < 4096; i++) {
 		unsigned char want = i < 2048 ? (unsigned char)(i * 7) :
 				     i < 3072 ? (unsigned char)((i - 2047) * 7) : 0xee;
@@ -106,84 +120,74 @@ TEST(operations_run_in_order, .loops = 4)
 		ck_assert_msg(pinned[8192 + i] == want, "byte %u is %u, not %u", i,
 			      pinned[8192 + i], want);
 	}
-	detach();
 }
 
-TEST(operations_return_before_they_are_done, .loops = 4)
+ON_STREAMS(operations_return_before_they_are_done)
 {
-	attach(_i);
 	/* An attach may itself issue work. */
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	ck_assert_int_eq(ops->idle(), 1);
 	hold();
 	ck_assert_int_eq(ops->idle(), 0);
 	ck_assert_int_eq(ops->wait(rnl__now()), -ETIMEDOUT);
 	let_go();
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	ck_assert_int_eq(ops->idle(), 1);
-	ck_assert_int_eq(ops->wait(0), 0);
-	detach();
+	must(ops->wait(0));
 }
 
-TEST(a_wait_with_a_deadline_ends_when_the_stream_is_idle, .loops = 4)
+ON_STREAMS(a_wait_with_a_deadline_ends_when_the_stream_is_idle)
 {
-	attach(_i);
 	keep_busy();
-	ck_assert_int_eq(ops->wait(rnl__now() + (uint64_t)patience_ns()), 0);
+	must(ops->wait(rnl__now() + (uint64_t)patience_ns()));
 	ck_assert_int_eq(ops->idle(), 1);
-	detach();
 }
 
-TEST(a_written_word_comes_after_what_was_issued_before_it, .loops = 4)
+ON_STREAMS(a_written_word_comes_after_what_was_issued_before_it)
 {
-	attach(_i);
 	if (!device->info.stream_writes) {
 		ck_assert_int_eq(ops->write(word, 1), -ENOTSUP);
-		detach();
 		test_skip("%s cannot write words", device->info.name);
 	}
 	for (uint32_t round = 1; round <= 20; round++) {
 		memset(pinned + 65536, 0, 65536);
 		memset(pinned, (int)round, 65536);
-		ck_assert_int_eq(copy(on_device, pinned, 65536), 0);
-		ck_assert_int_eq(copy(pinned + 65536, on_device, 65536), 0);
-		ck_assert_int_eq(ops->write(word, round), 0);
+		must(copy(on_device, pinned, 65536));
+		must(copy(pinned + 65536, on_device, 65536));
+		must(ops->write(word, round));
 		while (read_word() != round)
 			rnl__pause();
 		ck_assert_uint_eq(pinned[65536], round);
 		ck_assert_uint_eq(pinned[2 * 65536 - 1], round);
 	}
 	hold();
-	ck_assert_int_eq(ops->write(word, 1000), 0);
+	must(ops->write(word, 1000));
 	ck_assert_uint_eq(read_word(), 20);
 	let_go();
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	ck_assert_uint_eq(read_word(), 1000);
-	detach();
 }
 
-TEST(an_event_is_reached_after_what_was_issued_before_its_last_record, .loops = 4)
+ON_STREAMS(an_event_is_reached_after_what_was_issued_before_its_last_record)
 {
 	struct rnl__event *event;
 
-	attach(_i);
-	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
+	must(ops->event_create(device, false, &event));
 	/* An event that was never recorded counts as reached, as in CUDA. */
 	ck_assert_int_eq(ops->event_reached(event), 1);
-	ck_assert_int_eq(ops->event_record(event), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->event_record(event));
+	must(ops->wait(RNL__NEVER));
 	ck_assert_int_eq(ops->event_reached(event), 1);
 	hold();
 	/* Later work does not change an event that was reached. */
 	ck_assert_int_eq(ops->event_reached(event), 1);
-	ck_assert_int_eq(ops->event_record(event), 0);
+	must(ops->event_record(event));
 	ck_assert_int_eq(ops->event_reached(event), 0);
 	let_go();
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	ck_assert_int_eq(ops->event_reached(event), 1);
 	ops->event_destroy(event);
 	ops->event_destroy(NULL);
-	detach();
 }
 
 struct other {
@@ -198,38 +202,37 @@ static void *other_thread(void *arg)
 {
 	struct other *other = arg;
 
-	ck_assert_int_eq(rnl__stream_attach(device, (enum rnl_stream_kind)(other->kind % 2), other->kind < 2), 0);
+	must(rnl__stream_attach(device, (enum rnl_stream_kind)(other->kind % 2), other->kind < 2));
 	hold();
-	ck_assert_int_eq(ops->fill(other->target, 0x5c, 4096), 0);
-	ck_assert_int_eq(ops->event_record(other->event), 0);
+	must(ops->fill(other->target, 0x5c, 4096));
+	must(ops->event_record(other->event));
 	pthread_barrier_wait(&other->recorded);
 	pthread_barrier_wait(&other->joined);
 	rnl__stream_detach();
 	return NULL;
 }
 
-TEST(a_stream_waits_for_the_event_of_another_thread, .loops = 4)
+ON_STREAMS(a_stream_waits_for_the_event_of_another_thread)
 {
 	struct other other = { .kind = _i };
 	pthread_t thread;
 
-	attach(_i);
-	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, 4096, (void **)&other.target), 0);
-	ck_assert_int_eq(ops->fill(other.target, 0, 4096), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
-	ck_assert_int_eq(ops->event_create(device, false, &other.event), 0);
+	must(ops->alloc(device, RNL__DEVICE, 4096, (void **)&other.target));
+	must(ops->fill(other.target, 0, 4096));
+	must(ops->wait(RNL__NEVER));
+	must(ops->event_create(device, false, &other.event));
 	pthread_barrier_init(&other.recorded, NULL, 2);
 	pthread_barrier_init(&other.joined, NULL, 2);
 	must(pthread_create(&thread, NULL, other_thread, &other));
 	pthread_barrier_wait(&other.recorded);
 
-	ck_assert_int_eq(ops->event_wait(other.event), 0);
-	ck_assert_int_eq(copy(pinned, other.target, 4096), 0);
+	must(ops->event_wait(other.event));
+	must(copy(pinned, other.target, 4096));
 	/* The host did not wait: the other stream is still busy. */
 	ck_assert_int_eq(ops->event_reached(other.event), 0);
 	ck_assert_int_eq(ops->idle(), 0);
 	let_go();
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	ck_assert_int_eq(ops->event_reached(other.event), 1);
 	ck_assert_uint_eq(pinned[0], 0x5c);
 	ck_assert_uint_eq(pinned[4095], 0x5c);
@@ -237,11 +240,10 @@ TEST(a_stream_waits_for_the_event_of_another_thread, .loops = 4)
 	pthread_barrier_wait(&other.joined);
 	must(pthread_join(thread, NULL));
 	/* The thread has ended; its event is still valid. */
-	ck_assert_int_eq(ops->event_wait(other.event), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->event_wait(other.event));
+	must(ops->wait(RNL__NEVER));
 	ops->event_destroy(other.event);
 	ops->free(device, RNL__DEVICE, other.target);
-	detach();
 }
 
 /* Returns event_reached(), called by a thread without a stream. */
@@ -260,65 +262,53 @@ static int seen_from_outside(struct rnl__event *event)
 	return (int)(intptr_t)ret;
 }
 
-TEST(any_thread_sees_whether_an_event_is_reached, .loops = 4)
+ON_STREAMS(any_thread_sees_whether_an_event_is_reached)
 {
-	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
 	struct rnl__event *event;
 
-	attach(_i);
-	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
+	must(ops->event_create(device, false, &event));
 	hold();
-	ck_assert_int_eq(ops->event_record(event), 0);
+	must(ops->event_record(event));
 	ck_assert_int_eq(seen_from_outside(event), 0);
 	let_go();
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	if (test_fake()) {
 		/* cudaErrorDeviceUninitialized: the device's context cannot be made current. */
-		ck_assert_int_eq(plan("fail=cuCtxPushCurrent:1:201"), 0);
+		plan("fail=cuCtxPushCurrent:1:201");
 		ck_assert_int_eq(seen_from_outside(event), -EIO);
 		ck_assert(!rnl__device_failed(device));
 	}
 	ck_assert_int_eq(seen_from_outside(event), 1);
 	ops->event_destroy(event);
-	detach();
 }
 
-TEST(waiting_for_an_event_never_recorded_waits_for_nothing, .loops = 4)
+ON_STREAMS(waiting_for_an_event_never_recorded_waits_for_nothing)
 {
 	struct rnl__event *event;
 
-	attach(_i);
-	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
-	ck_assert_int_eq(ops->event_wait(event), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->event_create(device, false, &event));
+	must(ops->event_wait(event));
+	must(ops->wait(RNL__NEVER));
 	ops->event_destroy(event);
-	detach();
 }
 
-TEST(a_copy_may_have_rows_that_lie_apart, .loops = 4)
+ON_STREAMS(a_copy_may_have_rows_that_lie_apart)
 {
 	enum { ROWS = 37, WIDTH = 100, WIDE = 256, CLOSE = 128 };
-	struct rnl__copy in = {
-		.dst = NULL, .src = NULL, .dst_pitch = WIDE, .src_pitch = CLOSE, .width = WIDTH,
-		.rows = ROWS,
-	}, out = in;
+	const struct rnl__copy in = { .dst = on_device, .src = pinned, .dst_pitch = WIDE,
+				      .src_pitch = CLOSE, .width = WIDTH, .rows = ROWS };
+	const struct rnl__copy out = { .dst = pinned + 65536, .src = on_device, .dst_pitch = CLOSE,
+				       .src_pitch = WIDE, .width = WIDTH, .rows = ROWS };
 
-	attach(_i);
 	for (unsigned i = 0; i < ROWS * CLOSE; i++)
 		pinned[i] = (unsigned char)(i * 11 + i / CLOSE);
-	in.src = pinned;
-	in.dst = on_device;
-	out.src = on_device;
-	out.dst = pinned + 65536;
-	out.src_pitch = WIDE;
-	out.dst_pitch = CLOSE;
 	memset(pinned + 65536, 0xee, ROWS * CLOSE);
-	ck_assert_int_eq(ops->fill(on_device, 0x11, ROWS * WIDE), 0);
-	ck_assert_int_eq(ops->copy(&in), 0);
-	ck_assert_int_eq(ops->copy(&out), 0);
+	must(ops->fill(on_device, 0x11, ROWS * WIDE));
+	must(ops->copy(&in));
+	must(ops->copy(&out));
 	/* The bytes between the rows do not change. */
-	ck_assert_int_eq(copy(pinned + 131072, on_device, ROWS * WIDE), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(copy(pinned + 131072, on_device, ROWS * WIDE));
+	must(ops->wait(RNL__NEVER));
 	for (unsigned row = 0; row < ROWS; row++) {
 		for (unsigned i = 0; i < WIDE; i++) {
 			unsigned char want = i < WIDTH ? pinned[row * CLOSE + i] : 0x11;
@@ -329,42 +319,38 @@ TEST(a_copy_may_have_rows_that_lie_apart, .loops = 4)
 						  i < WIDTH ? want : 0xee);
 		}
 	}
-	detach();
 }
 
-TEST(scratch_is_used_between_its_alloc_and_its_free, .loops = 4)
+ON_STREAMS(scratch_is_used_between_its_alloc_and_its_free)
 {
 	enum { BYTES = 1 << 20, ROUNDS = 20 };
 	void *mem[ROUNDS];
 
-	attach(_i);
 	/* All copies are issued together, after other work. */
 	keep_busy();
 	for (int i = 0; i < ROUNDS; i++) {
-		ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, BYTES, &mem[i]), 0);
+		must(ops->alloc(device, RNL__SCRATCH, BYTES, &mem[i]));
 		ck_assert_uint_eq((uintptr_t)mem[i] % 256, 0);
-		ck_assert_int_eq(ops->fill(mem[i], (uint8_t)(i + 1), BYTES), 0);
-		ck_assert_int_eq(copy(pinned + i * BYTES, mem[i], BYTES), 0);
+		must(ops->fill(mem[i], (uint8_t)(i + 1), BYTES));
+		must(copy(pinned + i * BYTES, mem[i], BYTES));
 		/* Two are allocated at a time. */
 		if (i)
 			ops->free(device, RNL__SCRATCH, mem[i - 1]);
 	}
 	ops->free(device, RNL__SCRATCH, mem[ROUNDS - 1]);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	for (int i = 0; i < ROUNDS; i++) {
 		ck_assert_uint_eq(pinned[i * BYTES], i + 1);
 		ck_assert_uint_eq(pinned[(i + 1) * BYTES - 1], i + 1);
 	}
-	detach();
 }
 
-TEST(an_address_tells_whose_memory_it_is, .loops = 4)
+ON_STREAMS(the_kind_of_memory_is_found_by_address)
 {
 	static unsigned char own[64];
 	unsigned char stack, *heap = malloc(64), *freed;
 	void *scratch;
 
-	attach(_i);
 	ck_assert_int_eq(ops->kind_of(device, pinned), RNL__PINNED);
 	ck_assert_int_eq(ops->kind_of(device, pinned + BIG - 1), RNL__PINNED);
 	ck_assert_int_eq(ops->kind_of(device, on_device), RNL__DEVICE);
@@ -373,70 +359,64 @@ TEST(an_address_tells_whose_memory_it_is, .loops = 4)
 	ck_assert_int_eq(ops->kind_of(device, own), RNL__PAGEABLE);
 	ck_assert_int_eq(ops->kind_of(device, &stack), RNL__PAGEABLE);
 	ck_assert_int_eq(ops->kind_of(device, heap), RNL__PAGEABLE);
-	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, 100, &scratch), 0);
+	must(ops->alloc(device, RNL__SCRATCH, 100, &scratch));
 	ck_assert_int_eq(ops->kind_of(device, scratch), RNL__DEVICE);
 	ops->free(device, RNL__SCRATCH, scratch);
 	/* On the host device the address may be in use again. */
-	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, 64, (void **)&freed), 0);
+	must(ops->alloc(device, RNL__PINNED, 64, (void **)&freed));
 	ops->free(device, RNL__PINNED, freed);
 	if (!device->info.cuda)
 		ck_assert_int_eq(ops->kind_of(device, freed), RNL__PAGEABLE);
 	ck_assert(!rnl__device_failed(device));
 	free(heap);
-	detach();
 	ops->trim(device);
 }
 
-TEST(timed_events_tell_how_long_the_work_between_them_took, .loops = 4)
+ON_STREAMS(timed_events_tell_how_long_the_work_between_them_took)
 {
 	struct rnl__event *from, *to;
 	int64_t idle_ns, busy_ns, back_ns;
 
-	attach(_i);
-	ck_assert_int_eq(ops->event_create(device, true, &from), 0);
-	ck_assert_int_eq(ops->event_create(device, true, &to), 0);
-	ck_assert_int_eq(ops->event_record(from), 0);
-	ck_assert_int_eq(ops->event_record(to), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
-	ck_assert_int_eq(ops->event_elapsed(from, to, &idle_ns), 0);
+	must(ops->event_create(device, true, &from));
+	must(ops->event_create(device, true, &to));
+	must(ops->event_record(from));
+	must(ops->event_record(to));
+	must(ops->wait(RNL__NEVER));
+	must(ops->event_elapsed(from, to, &idle_ns));
 	ck_assert_int_ge(idle_ns, 0);
-	ck_assert_int_eq(ops->event_record(from), 0);
+	must(ops->event_record(from));
 	keep_busy();
-	ck_assert_int_eq(ops->event_record(to), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
-	ck_assert_int_eq(ops->event_elapsed(from, to, &busy_ns), 0);
-	ck_assert_int_eq(ops->event_elapsed(to, from, &back_ns), 0);
+	must(ops->event_record(to));
+	must(ops->wait(RNL__NEVER));
+	must(ops->event_elapsed(from, to, &busy_ns));
+	must(ops->event_elapsed(to, from, &back_ns));
 	/* 768 MB: no device copies 1 TB in a second, so this takes more than 0.7 ms. */
 	ck_assert_int_gt(busy_ns, 700000);
 	ck_assert_int_lt(back_ns, 0);
 	ops->event_destroy(from);
 	ops->event_destroy(to);
-	detach();
 }
 
-TEST(a_stream_takes_thousands_of_operations, .loops = 4)
+ON_STREAMS(a_stream_takes_thousands_of_operations)
 {
-	attach(_i);
 	for (uint32_t i = 0; i < 5000; i++) {
 		memcpy(pinned + 8192 + i * 4, &i, 4);
-		ck_assert_int_eq(copy(on_device, pinned + 8192 + i * 4, 4), 0);
-		ck_assert_int_eq(copy(pinned + 65536 + i * 4, on_device, 4), 0);
+		must(copy(on_device, pinned + 8192 + i * 4, 4));
+		must(copy(pinned + 65536 + i * 4, on_device, 4));
 	}
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	for (uint32_t i = 0; i < 5000; i++) {
 		uint32_t value;
 
 		memcpy(&value, pinned + 65536 + i * 4, 4);
 		ck_assert_uint_eq(value, i);
 	}
-	detach();
 }
 
-TEST(too_much_memory_is_an_error_that_the_device_survives, .loops = 4)
+ON_STREAMS(too_much_memory_is_an_error_that_the_device_survives)
 {
 	void *mem = &mem;
 
-	attach(_i);
 	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, (size_t)1 << 50, &mem), -ENOMEM);
 	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, SIZE_MAX - 8, &mem), -ENOMEM);
 	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, (size_t)1 << 50, &mem), -ENOMEM);
@@ -444,9 +424,8 @@ TEST(too_much_memory_is_an_error_that_the_device_survives, .loops = 4)
 			 -ENOMEM);
 	ck_assert_ptr_eq(mem, &mem);
 	ck_assert(!rnl__device_failed(device));
-	ck_assert_int_eq(ops->fill(on_device, 1, 64), 0);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
-	detach();
+	must(ops->fill(on_device, 1, 64));
+	must(ops->wait(RNL__NEVER));
 }
 
 TEST(a_thread_may_attach_again_after_it_detached, .loops = 4)
@@ -459,14 +438,12 @@ TEST(a_thread_may_attach_again_after_it_detached, .loops = 4)
 	}
 }
 
-TEST(no_error_is_no_errno, .loops = 4)
+ON_STREAMS(no_error_is_no_errno)
 {
-	attach(_i);
 	ck_assert_int_eq(ops->errno_of(device, 0), 0);
 	ck_assert(!rnl__device_failed(device));
 	ck_assert_uint_gt(strlen(device->info.name), 0);
 	ck_assert_uint_gt(device->info.memory_bytes, 0);
-	detach();
 }
 
 /* cudaError_t by number, which is CUDA's ABI.  No code here means a failed device. */
@@ -501,15 +478,13 @@ TEST(codes_of_cuda_have_their_errno)
 
 TEST(a_device_without_words_says_so)
 {
-	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
-
 	if (!test_fake())
 		test_skip("a_device_without_words_says_so: the double can be one");
-	ck_assert_int_eq(plan("nowrite"), 0);
+	plan("nowrite");
 	attach(0);
 	ck_assert_uint_eq(device->info.stream_writes, 0);
 	ck_assert_int_eq(ops->write(word, 7), -ENOTSUP);
-	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	must(ops->wait(RNL__NEVER));
 	ck_assert_uint_eq(*word, 0);
 	detach();
 }

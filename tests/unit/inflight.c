@@ -32,28 +32,53 @@ static void begin(bool writes)
 	struct rnl__devices devices;
 	char why[RNL__WHY_BYTES];
 
-	ck_assert_int_eq(rnl__devices_open(test_device(), &devices, why), 0);
+	must(rnl__devices_open(test_device(), &devices, why));
 	device = devices.list[0];
 	if (can_write < 0)
 		can_write = device->info.stream_writes;
 	device->info.stream_writes = writes && can_write;
-	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false), 0);
+	must(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false));
 	memset(&inflight, 0, sizeof(inflight));
-	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT, UINT64_MAX), 0);
-	ck_assert_int_eq(rnl__inflight_begin(&inflight), 0);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* before a test writes the word */
-	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
-	ck_assert_int_eq(device->ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
+	must(rnl__inflight_init(&inflight, device, LIMIT, UINT64_MAX));
+	must(rnl__inflight_begin(&inflight));
+	must(device->ops->wait(RNL__NEVER));	/* before a test writes the word */
+	must(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned));
+	must(device->ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device));
+}
+
+static void idle(void)
+{
+	must(device->ops->wait(RNL__NEVER));
 }
 
 static void end(void)
 {
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	idle();
 	rnl__inflight_fini(&inflight);
 	rnl__stream_detach();
 	device->ops->free(device, RNL__DEVICE, on_device);
 	device->ops->free(device, RNL__PINNED, pinned);
 }
+
+/* A test with words if _i, else with events. */
+#define WITH_BOTH(name) \
+	static void name##_with(int _i); \
+	TEST(name, .loops = 2) \
+	{ \
+		begin(_i); \
+		name##_with(_i); \
+		end(); \
+	} \
+	static void name##_with(int _i CK_ATTRIBUTE_UNUSED)
+
+#define push(job) rnl__inflight_push(&inflight, job)
+#define mark(event, write) must(rnl__inflight_mark(&inflight, event, write))
+#define ck_pop(job) ck_assert_ptr_eq(rnl__inflight_pop(&inflight), job)
+#define ck_passed(job, queries) \
+	do { \
+		must(rnl__inflight_poll(&inflight, queries)); \
+		ck_pop(job); \
+	} while (0)
 
 static void keep_busy(void)
 {
@@ -65,170 +90,137 @@ static void keep_busy(void)
 		ck_assert_int_eq(device->ops->copy(&copy), 0);
 }
 
-static void idle(void)
+WITH_BOTH(an_unmarked_job_is_never_passed)
 {
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
-}
-
-TEST(an_unmarked_job_is_never_passed, .loops = 2)
-{
-	begin(_i);
-	rnl__inflight_push(&inflight, &jobs[0]);
+	push(&jobs[0]);
 	idle();
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	ck_passed(NULL, true);
 	ck_assert_uint_eq(rnl__inflight_nr(&inflight), 1);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	mark(false, true);
 	idle();
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
-	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	ck_passed(&jobs[0], true);
+	ck_pop(NULL);
 	ck_assert_uint_eq(rnl__inflight_nr(&inflight), 0);
-	end();
 }
 
-TEST(a_job_is_passed_when_the_device_is_there_and_not_before, .loops = 2)
+WITH_BOTH(a_job_is_passed_when_the_device_is_there_and_not_before)
 {
 	struct gate held = GATE_INIT;
 
-	begin(_i);
 	if (!hold_stream(&held))
 		keep_busy();
-	rnl__inflight_push(&inflight, &jobs[0]);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	push(&jobs[0]);
+	mark(false, true);
 	ck_assert(!rnl__inflight_reached(&inflight));
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	ck_passed(NULL, true);
 	gate_open(&held);
 	idle();
 	ck_assert_int_eq(rnl__inflight_reached(&inflight), _i);
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, !_i), 0);
-	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
-	end();
+	ck_passed(&jobs[0], !_i);
 }
 
-TEST(an_event_alone_is_seen_only_by_a_query, .loops = 2)
+WITH_BOTH(an_event_alone_is_seen_only_by_a_query)
 {
-	begin(_i);
-	rnl__inflight_push(&inflight, &jobs[0]);
-	rnl__inflight_push(&inflight, &jobs[1]);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
+	push(&jobs[0]);
+	push(&jobs[1]);
+	mark(true, false);
 	idle();
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, false), 0);
-	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
-	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[1]);
-	end();
+	ck_passed(NULL, false);
+	ck_passed(&jobs[0], true);
+	ck_pop(&jobs[1]);
 }
 
-TEST(the_word_speaks_for_a_job_that_only_an_event_stood_behind)
+TEST(a_word_completes_a_job_that_had_only_an_event)
 {
 	begin(true);
 	if (!inflight.writes) {
 		end();
 		test_skip("%s cannot write words", device->info.name);
 	}
-	rnl__inflight_push(&inflight, &jobs[0]);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
+	push(&jobs[0]);
+	mark(true, false);
 	/* The queue became empty: no new job needs a mark, but a waiter needs one. */
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	mark(false, true);
 	idle();
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, false), 0);
-	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
+	ck_passed(&jobs[0], false);
 	end();
 }
 
-TEST(a_full_ring_of_marks_keeps_what_they_say, .loops = 2)
+WITH_BOTH(a_full_ring_of_marks_keeps_what_they_say)
 {
-	begin(_i);
 	keep_busy();
 	for (unsigned i = 0; i < LIMIT; i++) {
-		rnl__inflight_push(&inflight, &jobs[i]);
-		ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
+		push(&jobs[i]);
+		mark(true, false);
 	}
 	/* The queue became empty: no job is left to mark, so no mark is added. */
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	mark(false, true);
 	ck_assert_uint_eq(inflight.nr_marks, LIMIT);
 	idle();
-	for (unsigned i = 0; i < LIMIT; i++) {
-		ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-		ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[i]);
-	}
-	end();
+	for (unsigned i = 0; i < LIMIT; i++)
+		ck_passed(&jobs[i], true);
 }
 
-TEST(jobs_leave_in_issue_order_over_many_rounds, .loops = 2)
+WITH_BOTH(jobs_leave_in_issue_order_over_many_rounds)
 {
 	unsigned issued = 0, left = 0;
 
-	begin(_i);
 	while (left < 6000) {
 		/* All combinations of marks and lengths, with many wraparounds of the ring. */
 		while (issued < 6000 && rnl__inflight_nr(&inflight) < LIMIT) {
-			rnl__inflight_push(&inflight, &jobs[issued++ % 64]);
+			push(&jobs[issued++ % 64]);
 			if (issued % 3 == 0 || rnl__inflight_nr(&inflight) == LIMIT ||
 			    issued == 6000)
-				ck_assert_int_eq(rnl__inflight_mark(&inflight, issued % 5 < 2,
-								    issued % 7 < 3), 0);
+				mark(issued % 5 < 2, issued % 7 < 3);
 			if (issued % 11 == 0)
 				break;
 		}
-		ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+		must(rnl__inflight_poll(&inflight, true));
 		for (struct rnl_job *job; (job = rnl__inflight_pop(&inflight)) != NULL; left++)
 			ck_assert_ptr_eq(job, &jobs[left % 64]);
 	}
 	ck_assert_uint_eq(left, issued);
 	ck_assert_uint_eq(inflight.nr_marks, 0);
-	end();
 }
 
-TEST(a_number_beyond_32_bits_is_told_by_its_low_half, .loops = 2)
+WITH_BOTH(a_number_beyond_32_bits_is_known_by_its_low_half)
 {
-	begin(_i);
 	inflight.issued = inflight.marked = inflight.written = UINT32_MAX - 2;
 	atomic_store(&inflight.reached, UINT32_MAX - 2);
 	if (inflight.word)
 		*inflight.word = UINT32_MAX - 2;
 	for (unsigned i = 0; i < 5; i++) {
-		rnl__inflight_push(&inflight, &jobs[i]);
-		ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+		push(&jobs[i]);
+		mark(false, true);
 	}
 	idle();
-	for (unsigned i = 0; i < 5; i++) {
-		ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-		ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[i]);
-	}
+	for (unsigned i = 0; i < 5; i++)
+		ck_passed(&jobs[i], true);
 	ck_assert_uint_eq(jobs[4].seq, UINT64_C(0x100000002));
-	end();
 }
 
-TEST(a_join_of_what_was_passed_waits_for_nothing, .loops = 2)
+WITH_BOTH(a_join_of_what_was_passed_waits_for_nothing)
 {
-	begin(_i);
-	rnl__inflight_push(&inflight, &jobs[0]);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, true), 0);
+	push(&jobs[0]);
+	mark(true, true);
 	idle();
-	ck_assert_int_eq(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }), 0);
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-	ck_assert_int_eq(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }), 0);
-	end();
+	must(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }));
+	must(rnl__inflight_poll(&inflight, true));
+	must(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }));
 }
 
-TEST(a_join_with_no_event_waits_for_nothing_on_a_well_device, .loops = 2)
+WITH_BOTH(a_join_with_no_event_waits_for_nothing_on_a_well_device)
 {
 	struct rnl__inflight fresh = { .device = NULL };
 	struct rnl__device fails;
 	_Atomic int code = 0;
 
-	begin(_i);
 	fails = *device;
 	fails.failed = &code;
 	fresh.device = &fails;
-	ck_assert_int_eq(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }), 0);
+	must(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }));
 	rnl__device_fail(&fails, 1);
 	ck_assert_int_eq(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }), -EIO);
-	end();
 }
 
 /* ---- the event that a join takes, on a device that only records the choice -- */
@@ -272,11 +264,11 @@ static int note_join(struct rnl__event *event)
 }
 
 /* Skips a number before each job, so there are numbers between two marks. */
-static void push_and_mark(bool event)
+static void push_and_mark(void)
 {
 	inflight.issued++;
-	rnl__inflight_push(&inflight, &jobs[inflight.issued % 64]);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, !event), 0);
+	push(&jobs[inflight.issued % 64]);
+	mark(true, false);
 }
 
 /* Joins job @seq after earlier joins up to @before. Returns the event waited for, or NULL. */
@@ -304,10 +296,10 @@ static void begin_noting(void)
 
 	rnl__thread.stream = &stream;
 	memset(&inflight, 0, sizeof(inflight));
-	ck_assert_int_eq(rnl__inflight_init(&inflight, &noting, LIMIT, UINT64_MAX), 0);
+	must(rnl__inflight_init(&inflight, &noting, LIMIT, UINT64_MAX));
 }
 
-TEST(a_join_takes_the_earliest_event_behind_its_job)
+TEST(a_join_takes_the_earliest_event_after_its_job)
 {
 	struct rnl__event *of[256] = { NULL };
 	uint64_t first = 1;
@@ -317,7 +309,7 @@ TEST(a_join_takes_the_earliest_event_behind_its_job)
 		while (rnl__inflight_nr(&inflight) < LIMIT) {
 			uint64_t nr = inflight.issued + 2;
 
-			push_and_mark(true);
+			push_and_mark();
 			of[nr] = of[nr - 1] = inflight.marks[(inflight.first_mark +
 							      inflight.nr_marks - 1) % LIMIT].event;
 		}
@@ -327,7 +319,7 @@ TEST(a_join_takes_the_earliest_event_behind_its_job)
 		ck_assert_ptr_eq(event_joined(inflight.issued + 1), of[inflight.issued]);
 		for (int i = 0; i < 4; i++) {
 			first = inflight.first->seq + 1;
-			ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+			must(rnl__inflight_poll(&inflight, true));
 			ck_assert_ptr_nonnull(rnl__inflight_pop(&inflight));
 		}
 		ck_assert_ptr_null(event_joined(first - 1));
@@ -342,7 +334,7 @@ TEST(a_stream_waits_once_for_what_it_has_waited_for)
 	begin_noting();
 	start = inflight.issued;
 	for (int i = 0; i < 3; i++)
-		push_and_mark(true);	/* start + 2, + 4, + 6 */
+		push_and_mark();	/* start + 2, + 4, + 6 */
 	/* A failed wait does not count. */
 	join_result = -EIO;
 	ck_assert_ptr_nonnull(event_joined_after(start + 1, &before));
@@ -354,7 +346,7 @@ TEST(a_stream_waits_once_for_what_it_has_waited_for)
 	ck_assert_ptr_nonnull(event_joined_after(start + 5, &before));
 	for (uint64_t seq = start + 1; seq <= start + 6; seq++)
 		ck_assert_ptr_null(event_joined_after(seq, &before));
-	push_and_mark(true);
+	push_and_mark();
 	ck_assert_ptr_nonnull(event_joined_after(start + 7, &before));
 	rnl__inflight_fini(&inflight);
 }
@@ -383,13 +375,12 @@ TEST(the_end_of_a_sequence_tells_which_it_is)
 	end();
 }
 
-TEST(what_is_dropped_is_gone_marked_or_not, .loops = 2)
+WITH_BOTH(what_is_dropped_is_gone_marked_or_not)
 {
-	begin(_i);
 	for (unsigned i = 0; i < 4; i++)
-		rnl__inflight_push(&inflight, &jobs[i]);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
-	rnl__inflight_push(&inflight, &jobs[4]);
+		push(&jobs[i]);
+	mark(false, true);
+	push(&jobs[4]);
 	rnl__inflight_forget(&inflight);
 	idle();
 	ck_assert(!rnl__inflight_reached(&inflight));
@@ -397,30 +388,27 @@ TEST(what_is_dropped_is_gone_marked_or_not, .loops = 2)
 		ck_assert_ptr_eq(rnl__inflight_drop(&inflight), &jobs[i]);
 	ck_assert_ptr_null(rnl__inflight_drop(&inflight));
 	ck_assert_uint_eq(rnl__inflight_nr(&inflight), 0);
-	end();
 }
 
 /* The device promises to write words but does not.  Events and queries give the same results. */
 TEST(a_device_that_turns_out_to_write_no_words_gets_events, .loops = 2)
 {
-	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+	const uintptr_t plan = (uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
 	const bool event = _i;
 
 	if (!test_fake())
 		test_skip("a_device_that_turns_out...: the double can be made to");
-	ck_assert_int_eq(plan("fail=cuStreamWriteValue32:1:801"), 0);
+	must(((int (*)(const char *))plan)("fail=cuStreamWriteValue32:1:801"));
 	begin(true);
 	ck_assert(!inflight.writes);
-	rnl__inflight_push(&inflight, &jobs[0]);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, true), 0);
-	rnl__inflight_push(&inflight, &jobs[1]);
-	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, true), 0);
+	push(&jobs[0]);
+	mark(event, true);
+	push(&jobs[1]);
+	mark(event, true);
 	idle();
 	ck_assert(!rnl__inflight_reached(&inflight));
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
-	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[1]);
-	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	ck_passed(&jobs[0], true);
+	ck_passed(&jobs[1], true);
+	ck_pop(NULL);
 	end();
 }
