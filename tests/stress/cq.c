@@ -36,6 +36,16 @@ struct pace {
 	unsigned depth;
 };
 
+struct load;
+
+/* A reader, and the threads that submit. */
+struct way {
+	const char *name;
+	unsigned nr, max, nr_feeders;	/* jobs; jobs that a reap asks for; 0: the reader submits */
+	void (*serve)(struct load *load);
+	bool edges;
+};
+
 /* Submits the jobs that the reader gives back. */
 struct feeder {
 	pthread_t thread;
@@ -46,11 +56,10 @@ struct feeder {
 };
 
 struct load {
+	const struct way *way;
 	double until;		/* no submits after it: on a busy machine each wake is slow */
 	struct rnl_cq *cq;
 	int fd, epoll;
-	unsigned max;		/* jobs that a reap asks for */
-	bool edges;
 	struct rnl_pool *pools[NR_POOLS];
 	uint64_t random, reaped;
 	_Atomic uint64_t nr, submitted;
@@ -58,7 +67,6 @@ struct load {
 	struct pace pace;	/* the reader's, if it submits */
 	unsigned nr_idle;
 	struct rnl_job *idle[NR_ITEMS];
-	unsigned nr_feeders;
 	struct feeder feeders[NR_FEEDERS];
 	struct item items[NR_ITEMS];
 };
@@ -141,7 +149,7 @@ static void give_back(struct load *load, struct item *item)
 {
 	struct feeder *f = &load->feeders[item->feeder];
 
-	if (!load->nr_feeders) {
+	if (!load->way->nr_feeders) {
 		load->idle[load->nr_idle++] = &item->job;
 		return;
 	}
@@ -163,8 +171,8 @@ static void submit_again(struct load *load)
 /* Handles the jobs of a reap.  Returns true if the reap found the queue empty. */
 static bool got(struct load *load, struct rnl_job **jobs, int nr)
 {
-	if (nr < 0 || nr > (int)load->max)
-		ck_abort_msg("a reap of %u returned %d", load->max, nr);
+	if (nr < 0 || nr > (int)load->way->max)
+		ck_abort_msg("a reap of %u returned %d", load->way->max, nr);
 	load->nr_reaps++;
 	load->nr_empty += !nr;
 	load->reaped += (unsigned)nr;
@@ -176,16 +184,16 @@ static bool got(struct load *load, struct rnl_job **jobs, int nr)
 				     item->runs);
 		give_back(load, item);
 	}
-	if (!load->nr_feeders)
+	if (!load->way->nr_feeders)
 		submit_again(load);
-	return nr < (int)load->max;
+	return nr < (int)load->way->max;
 }
 
 static bool reap(struct load *load)
 {
 	struct rnl_job *jobs[NR_ITEMS];
 
-	return got(load, jobs, rnl_cq_reap(load->cq, jobs, load->max, 0));
+	return got(load, jobs, rnl_cq_reap(load->cq, jobs, load->way->max, 0));
 }
 
 static bool all_finished(struct load *load, int64_t timeout_ns)
@@ -203,22 +211,22 @@ static bool poll_for(struct load *load, int ms)
 	struct pollfd look = { .fd = load->fd, .events = POLLIN };
 	struct epoll_event event;
 
-	return (load->edges ? epoll_wait(load->epoll, &event, 1, ms) : poll(&look, 1, ms)) == 1;
+	return (load->way->edges ? epoll_wait(load->epoll, &event, 1, ms) : poll(&look, 1, ms)) == 1;
 }
 
 /* Jobs are in flight, and the queue is armed or was not seen empty, so it must become readable. */
 static void await_readable(struct load *load)
 {
 	/* After the drain all jobs are in the queue, so the next poll must find them. */
-	if (!load->nr_feeders && !draw(&load->random, 64) && !all_finished(load, RNL_FOREVER))
+	if (!load->way->nr_feeders && !draw(&load->random, 64) && !all_finished(load, RNL_FOREVER))
 		ck_abort_msg("a drain failed");
 	for (int tries = 0; !poll_for(load, patience_ms()); tries++) {
 		bool finished = load->submitted > load->reaped && all_finished(load, 0);
 
 		/* No thread pushes any more, so the descriptor must be readable by now. */
 		if ((finished && !poll_for(load, patience_ms())) || tries == 20)
-			ck_abort_msg("a wake-up was lost: %s with %llu jobs under way, all %llu "
-				     "reaped before; %u writes, %u reads",
+			ck_abort_msg("%s: a wake-up was lost: %s with %llu jobs under way, all "
+				     "%llu reaped before; %u writes, %u reads", load->way->name,
 				     finished ? "idle" : "workers are busy",
 				     (unsigned long long)(load->submitted - load->reaped),
 				     (unsigned long long)load->reaped, nr_writes, nr_reads);
@@ -231,7 +239,7 @@ static void serve_by_poll(struct load *load)
 {
 	while (load->reaped < load->nr) {
 		await_readable(load);
-		while (!reap(load) && load->edges)
+		while (!reap(load) && load->way->edges)
 			;
 	}
 }
@@ -244,31 +252,31 @@ static void serve_by_wait(struct load *load)
 	while (load->reaped < load->nr) {
 		int64_t timeout = timeouts[draw(&load->random, COUNT(timeouts))];
 		double since = seconds_now();
-		int ret = rnl_cq_reap(load->cq, jobs, load->max, timeout);
+		int ret = rnl_cq_reap(load->cq, jobs, load->way->max, timeout);
 
 		/* A wait checks again at its timeout, and returns jobs even without a wake. */
 		if (timeout > MS && seconds_now() - since >= patience_ms() * 1e-3 &&
 		    all_finished(load, 0))
-			ck_abort_msg("a wake-up was lost: a wait returned %d at its end", ret);
+			ck_abort_msg("%s: a wake-up was lost: a wait returned %d at its end",
+				     load->way->name, ret);
 		(void)got(load, jobs, ret);
 	}
 }
 
-static struct load *load_of(unsigned nr, unsigned max, unsigned nr_feeders)
+static struct load *load_of(const struct way *way)
 {
 	struct load *load = calloc(1, sizeof(*load));
+	/* On a GPU each job goes through a stream. */
+	const unsigned nr = rounds_of(way->nr) / (on_host() ? 1 : 20);
 
 	ck_assert_ptr_nonnull(load);
 	seed = test_seed();
+	load->way = way;
 	load->random = draws_of(seed, 0);
-	/* On a GPU each job goes through a stream. */
-	nr = rounds_of(nr) / (on_host() ? 1 : 20);
 	load->nr = nr;
 	load->until = seconds_now() + stress_seconds(10);
 	load->pace.random = draws_of(seed, 1);
 	load->pace.left = load->pace.until = nr;
-	load->max = max;
-	load->nr_feeders = nr_feeders;
 	load->cq = cq_of();
 	load->fd = rnl_cq_fd(load->cq);
 	watched = load->fd;
@@ -279,14 +287,14 @@ static struct load *load_of(unsigned nr, unsigned max, unsigned nr_feeders)
 		load->items[i].feeder = i % NR_FEEDERS;
 		give_back(load, &load->items[i]);
 	}
-	if (!nr_feeders)
+	if (!way->nr_feeders)
 		submit_again(load);
-	for (unsigned i = 0; i < nr_feeders; i++) {
+	for (unsigned i = 0; i < way->nr_feeders; i++) {
 		struct feeder *f = &load->feeders[i];
 
 		f->load = load;
 		f->pace.random = draws_of(seed, 2 + i);
-		f->pace.left = f->pace.until = nr / nr_feeders + (i < nr % nr_feeders);
+		f->pace.left = f->pace.until = nr / way->nr_feeders + (i < nr % way->nr_feeders);
 		must(pthread_create(&f->thread, NULL, feed, f));
 	}
 	return load;
@@ -296,13 +304,13 @@ static void end(struct load *load)
 {
 	struct rnl_job *jobs[1];
 
-	for (unsigned i = 0; i < load->nr_feeders; i++)
+	for (unsigned i = 0; i < load->way->nr_feeders; i++)
 		must(pthread_join(load->feeders[i].thread, NULL));
 	ck_assert_uint_eq(load->reaped, load->nr);
 	ck_assert_uint_eq(load->submitted, load->nr);
 	ck_assert_int_eq(rnl_cq_reap(load->cq, jobs, 1, 0), 0);
-	printf("%llu jobs: %u reaps, %u of them empty; %u writes, %u reads, %u polls\n",
-	       (unsigned long long)load->nr, load->nr_reaps, load->nr_empty, nr_writes, nr_reads,
+	printf("%s: %llu jobs: %u reaps, %u of them empty; %u writes, %u reads, %u polls\n",
+	       load->way->name, (unsigned long long)load->nr, load->nr_reaps, load->nr_empty, nr_writes, nr_reads,
 	       nr_polls);
 	ck_assert_uint_gt(nr_reads, 0);
 	ck_assert_uint_gt(nr_writes, 0);
@@ -312,75 +320,35 @@ static void end(struct load *load)
 	free(load);
 }
 
-static void by_poll(unsigned nr, unsigned max, unsigned nr_feeders)
-{
-	struct load *load = load_of(nr, max, nr_feeders);
+static const struct way ways[] = {
+	{ "a poll, and a reap of one", 1000000, 1, 0, serve_by_poll, false },
+	{ "a poll, and a reap of three", 1500000, 3, 0, serve_by_poll, false },
+	{ "a poll, and a reap of many", 2000000, 64, 0, serve_by_poll, false },
+	{ "a poll, while others submit", 1000000, 64, NR_FEEDERS, serve_by_poll, false },
+	{ "a poll of three, while others submit", 500000, 3, NR_FEEDERS, serve_by_poll, false },
+	{ "edges", 1500000, 64, 0, serve_by_poll, true },
+	{ "edges, and a reap of three", 500000, 3, 0, serve_by_poll, true },
+	{ "edges, while others submit", 500000, 3, NR_FEEDERS, serve_by_poll, true },
+	{ "a wait", 1000000, 64, 0, serve_by_wait, false },
+	{ "a wait, while others submit", 500000, 3, NR_FEEDERS, serve_by_wait, false },
+};
 
-	serve_by_poll(load);
-	/* Each reap that saw the queue empty read one write. */
-	ck_assert_uint_le(load->nr_empty, nr_writes);
-	end(load);
-}
-
-static void by_edges(unsigned nr, unsigned max, unsigned nr_feeders)
+TEST(no_wake_up_is_lost, .timeout_s = 60, .loops = COUNT(ways))
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-	struct load *load = load_of(nr, max, nr_feeders);
+	struct load *load = load_of(&ways[_i]);
 
-	load->edges = true;
-	load->epoll = epoll_create1(EPOLL_CLOEXEC);
-	ck_assert_int_eq(epoll_ctl(load->epoll, EPOLL_CTL_ADD, load->fd, &event), 0);
-	serve_by_poll(load);
-	close(load->epoll);
-	end(load);
-}
-
-TEST(no_wake_up_is_lost_to_a_poll_that_reaps_one, .timeout_s = 60)
-{
-	by_poll(1000000, 1, 0);
-}
-
-TEST(no_wake_up_is_lost_to_a_poll_that_reaps_three, .timeout_s = 60)
-{
-	by_poll(1500000, 3, 0);
-}
-
-TEST(no_wake_up_is_lost_to_a_poll_that_reaps_many, .timeout_s = 60)
-{
-	by_poll(2000000, 64, 0);
-}
-
-TEST(no_wake_up_is_lost_to_a_poll_while_others_submit, .timeout_s = 60)
-{
-	by_poll(1000000, 64, NR_FEEDERS);
 	nr_reads = nr_writes = 0;
-	by_poll(500000, 3, NR_FEEDERS);
-}
-
-TEST(no_wake_up_is_lost_to_edges, .timeout_s = 60)
-{
-	by_edges(1500000, 64, 0);
-	by_edges(500000, 3, 0);
-}
-
-TEST(no_wake_up_is_lost_to_edges_while_others_submit, .timeout_s = 60)
-{
-	by_edges(500000, 3, NR_FEEDERS);
-}
-
-TEST(no_wake_up_is_lost_to_a_wait, .timeout_s = 60)
-{
-	struct load *load = load_of(1000000, 64, 0);
-
-	serve_by_wait(load);
-	end(load);
-}
-
-TEST(no_wake_up_is_lost_to_a_wait_while_others_submit, .timeout_s = 60)
-{
-	struct load *load = load_of(500000, 3, NR_FEEDERS);
-
-	serve_by_wait(load);
+	if (load->way->edges) {
+		load->epoll = epoll_create1(EPOLL_CLOEXEC);
+		must(epoll_ctl(load->epoll, EPOLL_CTL_ADD, load->fd, &event));
+	}
+	load->way->serve(load);
+	/* Each reap that saw the queue empty read one write. */
+	if (load->way->serve == serve_by_poll && !load->way->edges)
+		ck_assert_uint_le(load->nr_empty, nr_writes);
+	if (load->way->edges)
+		close(load->epoll);
 	end(load);
 }
 

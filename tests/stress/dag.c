@@ -61,8 +61,6 @@ static void mix_host(struct rnl_dim grid, struct rnl_dim block, const void *data
 #ifdef __CUDACC__
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
-#include <runnel/memory.h>
-#include <runnel/thread.h>
 
 static __global__ void mix_cuda(struct mix_args args)
 {
@@ -225,14 +223,10 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 	free(graph);
 }
 
-TEST(random_graphs_give_what_running_them_in_order_gives, .timeout_s = 120)
+/* _i: the kind of stream. */
+TEST(random_graphs_give_what_running_them_in_order_gives, .timeout_s = 120, .loops = 2)
 {
-	run_graphs(NR_GRAPHS, RNL_STREAM_PER_THREAD);
-}
-
-TEST(random_graphs_do_so_on_private_streams, .timeout_s = 120)
-{
-	run_graphs(NR_GRAPHS, RNL_STREAM_PRIVATE);
+	run_graphs(NR_GRAPHS, (enum rnl_stream_kind)_i);
 }
 
 #ifndef __CUDACC__

@@ -5,19 +5,8 @@
  *
  * env: RNL_TEST_SEED repeats a run; RNL_STRESS_JOBS is the number of jobs.
  */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
-#include <runnel/stats.h>
-
+#include "pool.h"
 #include "seed.h"
-#include "suite.h"
-#include "submits.h"
 
 #define NR_PRODUCERS 8
 #define NR_WORKERS 4
@@ -140,18 +129,6 @@ static void *produce(void *arg)
 	return NULL;
 }
 
-static struct rnl_pool *make_pool(int spin_us)
-{
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool;
-
-	attr.nr_workers = NR_WORKERS;
-	attr.device = test_device();
-	attr.spin_us = spin_us;
-	must(rnl_pool_create(&pool, &attr));
-	return pool;
-}
-
 static struct producer *start_producers(struct rnl_pool *pool, uint64_t nr)
 {
 	struct producer *all = calloc(NR_PRODUCERS, sizeof(*all));
@@ -182,15 +159,16 @@ static uint64_t join_producers(struct producer *all)
 	return accepted;
 }
 
-static void every_job_once(int spin_us)
+/* _i: workers park immediately. */
+TEST(every_job_runs_once_and_keys_keep_their_order, .timeout_s = 120, .loops = 2)
 {
-	struct rnl_pool *pool = make_pool(spin_us);
+	struct rnl_pool *pool = pool_of(NR_WORKERS, .spin_us = _i ? -1 : 0);
 	struct producer *all = start_producers(pool, nr_jobs() / NR_PRODUCERS);
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	uint64_t accepted = join_producers(all);
+	struct rnl_pool_stats stats;
 
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
+	stats = figures_of(pool);
 	ck_assert_uint_eq(accepted, nr_jobs() / NR_PRODUCERS * NR_PRODUCERS);
 	ck_assert_uint_eq(stats.accepted, accepted);
 	ck_assert_uint_eq(stats.done, accepted);
@@ -200,23 +178,13 @@ static void every_job_once(int spin_us)
 	rnl_pool_destroy(pool);
 }
 
-TEST(every_job_runs_once_and_keys_keep_their_order, .timeout_s = 120)
-{
-	every_job_once(0);
-}
-
-TEST(every_job_runs_once_when_workers_park_at_once, .timeout_s = 120)
-{
-	every_job_once(-1);
-}
-
 TEST(nothing_accepted_is_lost_when_the_pool_is_closed_mid_stream, .timeout_s = 120)
 {
 	unsigned rounds = test_scale() > 1 ? 10 : 50;
 	uint64_t accepted = 0, random = draws_of(test_seed(), NR_PRODUCERS);
 
 	for (unsigned i = 0; i < rounds; i++) {
-		struct rnl_pool *pool = make_pool(i & 1 ? -1 : 0);
+		struct rnl_pool *pool = pool_of(NR_WORKERS, .spin_us = i & 1 ? -1 : 0);
 		struct producer *all = start_producers(pool, UINT64_MAX);
 
 		usleep(draw(&random, 3000));
@@ -232,24 +200,20 @@ TEST(nothing_accepted_is_lost_when_the_pool_is_closed_mid_stream, .timeout_s = 1
 
 /* ---- a job that is submitted again as soon as it runs ---------------------------- */
 
-struct again {
-	struct rnl_job job;
-	unsigned runs;		/* plain: each run happens after the one before */
-};
-
+/* Plain: each run happens after the one before. */
 static int count_run(struct rnl_job *job)
 {
-	rnl_container_of(job, struct again, job)->runs++;
+	++*(unsigned *)job->user;
 	return 0;
 }
 
 TEST(a_job_may_be_submitted_again_without_a_wait_between, .timeout_s = 120)
 {
-	struct rnl_pool *pool = make_pool(0);
-	struct again again = { .runs = 0 };
-	unsigned nr = rounds_of(200000);
+	struct rnl_pool *pool = pool_of(NR_WORKERS);
+	unsigned nr = rounds_of(200000), nr_ran = 0;
+	struct rnl_job job;
 
-	must(rnl_job_init(&again.job, count_run));
+	job_of(&job, count_run, &nr_ran);
 	for (unsigned i = 0; i < nr; i++) {
 		int ret;
 
@@ -257,12 +221,12 @@ TEST(a_job_may_be_submitted_again_without_a_wait_between, .timeout_s = 120)
 		 * A submit returns -EBUSY until the last run is done. Then the job's memory may
 		 * change.
 		 */
-		while ((ret = rnl_submit(pool, &again.job)) == -EBUSY)
+		while ((ret = rnl_submit(pool, &job)) == -EBUSY)
 			sched_yield();
 		ck_assert_int_eq(ret, 0);
 	}
-	must(rnl_job_wait(&again.job, RNL_FOREVER));
-	ck_assert_uint_eq(again.runs, nr);
+	must(rnl_job_wait(&job, RNL_FOREVER));
+	ck_assert_uint_eq(nr_ran, nr);
 	rnl_pool_destroy(pool);
 }
 
@@ -272,7 +236,7 @@ static void *be_refused(void *arg)
 {
 	struct rnl_job job;
 
-	rnl_job_init(&job, count_run);
+	rnl_job_init(&job, noop_fn);
 	while (!refused_enough) {
 		if (rnl_submit((struct rnl_pool *)arg, &job) != -ESHUTDOWN)
 			abort();
@@ -283,7 +247,7 @@ static void *be_refused(void *arg)
 /* A refused submit is counted for a moment. A drain that saw it must be woken. */
 TEST(no_drain_is_left_waiting_for_a_submit_that_was_refused, .timeout_s = 120)
 {
-	struct rnl_pool *pool = make_pool(-1);
+	struct rnl_pool *pool = pool_of(NR_WORKERS, .spin_us = -1);
 	unsigned nr = rounds_of(500000);
 	pthread_t thread;
 

@@ -222,30 +222,21 @@ static void storm_with(const struct rnl_pool_attr *attr)
 	rnl_pool_destroy(storm.pool);
 }
 
-TEST(maps_of_every_kind_give_what_a_model_gives, .timeout_s = 60 + stress_seconds(3))
+static const struct {
+	const char *name;
+	struct rnl_pool_attr attr;
+} storms[] = {
+	{ "by default", { .size = sizeof(struct rnl_pool_attr) } },
+	{ "on private streams, with little space",
+	  { .size = sizeof(struct rnl_pool_attr), .stream = RNL_STREAM_PRIVATE, .max_queued = 8,
+	    .max_in_flight = 2, .nr_urgent = 1, .staging_max = 1 << 16, .scratch_keep = 1 << 16 } },
+	{ "with little pinned memory",
+	  { .size = sizeof(struct rnl_pool_attr), .pinned_max = 16 << 20, .pinned_preload = 16 << 20,
+	    .spin_us = -1 } },
+};
+
+TEST(maps_of_every_kind_give_what_a_model_gives, .timeout_s = 60 + stress_seconds(3), .loops = 3)
 {
-	storm_with(NULL);
-}
-
-TEST(they_do_so_on_private_streams_with_little_room, .timeout_s = 60 + stress_seconds(3))
-{
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.stream = RNL_STREAM_PRIVATE;
-	attr.max_queued = 8;
-	attr.max_in_flight = 2;
-	attr.nr_urgent = 1;
-	attr.staging_max = 1 << 16;
-	attr.scratch_keep = 1 << 16;
-	storm_with(&attr);
-}
-
-TEST(they_do_so_with_little_pinned_memory, .timeout_s = 60 + stress_seconds(3))
-{
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.pinned_max = 16 << 20;
-	attr.pinned_preload = 16 << 20;
-	attr.spin_us = -1;
-	storm_with(&attr);
+	printf("%s: ", storms[_i].name);
+	storm_with(&storms[_i].attr);
 }

@@ -34,14 +34,21 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static unsigned nr_came, nr_to_come;
 
-/* Waits for all jobs of the round.  Returns 0 or -ETIME. */
-static int meet(void)
+static struct timespec with_patience(void)
 {
 	struct timespec until;
-	int ret = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += (time_t)PATIENCE_S;
+	return until;
+}
+
+/* Waits for all jobs of the round.  Returns 0 or -ETIME. */
+static int meet(void)
+{
+	const struct timespec until = with_patience();
+	int ret = 0;
+
 	pthread_mutex_lock(&lock);
 	if (++nr_came == nr_to_come)
 		pthread_cond_broadcast(&came);
@@ -73,17 +80,12 @@ static void take_part(unsigned i, uint64_t *random)
 	pthread_barrier_wait(&both);
 }
 
-static unsigned nr_rounds(void)
-{
-	return rounds_of(NR_ROUNDS);
-}
-
 static int submit_all(void *arg)
 {
 	unsigned i = (unsigned)(uintptr_t)arg;
 	uint64_t random = draws_of(test_seed(), i);
 
-	for (unsigned round = 0; round < nr_rounds(); round++)
+	for (unsigned round = 0; round < rounds_of(NR_ROUNDS); round++)
 		take_part(i, &random);
 	return 0;
 }
@@ -117,9 +119,8 @@ static void end_round(unsigned round)
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (unsigned i = 0; i < NR; i++) {
 		ck_assert_msg(!items[i].job.result,
-			      "round %u: job %u, placed on %d, did "
-			      "not meet the others",
-			      round, i, items[i].place);
+			      "round %u: job %u, placed on %d, did not meet the others", round, i,
+			      items[i].place);
 		ck_assert_msg(items[i].place < 0 || items[i].ran_on == items[i].place,
 			      "round %u: job %u ran on device %d, and was placed on %d", round, i,
 			      items[i].ran_on, items[i].place);
@@ -138,7 +139,7 @@ static void jobs_meet(bool urgent)
 	pthread_barrier_init(&both, NULL, NR);
 	for (unsigned i = 1; i < NR; i++)
 		call_start(&others[i - 1], submit_all, (void *)(uintptr_t)i);
-	for (unsigned round = 0; round < nr_rounds(); round++) {
+	for (unsigned round = 0; round < rounds_of(NR_ROUNDS); round++) {
 		draw_places(&places, urgent);
 		take_part(0, &random);
 		end_round(round);
@@ -149,29 +150,16 @@ static void jobs_meet(bool urgent)
 	rnl_pool_destroy(pool);
 }
 
-TEST(placed_jobs_and_others_meet, .timeout_s = 120)
+/* _i: some are urgent. */
+TEST(placed_jobs_and_others_meet, .timeout_s = 120, .loops = 2)
 {
-	jobs_meet(false);
-}
-
-TEST(urgent_ones_meet_them, .timeout_s = 120)
-{
-	jobs_meet(true);
+	jobs_meet(_i);
 }
 
 /*
  * A device's workers are all busy except one. Several jobs that are placed there, and open jobs,
  * are submitted concurrently, to queues of workers that can take neither.
  */
-static struct gate *held_at;
-
-static int hold_fn(struct rnl_job *job)
-{
-	(void)job;
-	gate_wait(held_at);
-	return 0;
-}
-
 TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_s = 120)
 {
 	uint64_t random = draws_of(test_seed(), 7);
@@ -179,19 +167,18 @@ TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_
 
 	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1);
 	skip_if_alone(pool);
-	for (unsigned round = 0; round < nr_rounds() / 6; round++) {
+	for (unsigned round = 0; round < rounds_of(NR_ROUNDS) / 6; round++) {
 		struct gate gate = GATE_INIT;
 		const unsigned nr = 2 + draw(&random, COUNT(jobs) - 1);
 
-		held_at = &gate;
 		for (int d = 0; d < NR_DEVICES; d++) {
-			must(rnl_job_init(&holders[d], hold_fn));
+			job_of(&holders[d], gated_fn, &gate);
 			must(rnl_job_set_device(&holders[d], d));
 			must(rnl_submit(pool, &holders[d]));
 		}
 		gate_await(&gate, NR_DEVICES);
 		for (unsigned i = 0; i < nr; i++) {
-			must(rnl_job_init(&jobs[i], noop_fn));
+			job_of(&jobs[i], noop_fn, NULL);
 			must(rnl_job_set_device(&jobs[i], (int)draw(&random, NR_DEVICES + 1) - 1));
 			must(rnl_submit(pool, &jobs[i]));
 			let_pass(&random);
@@ -232,18 +219,16 @@ static int done_fn(struct rnl_job *job)
 
 static int await_fn(struct rnl_job *job)
 {
-	struct timespec until;
+	const struct timespec until = with_patience();
 
 	(void)job;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += (time_t)PATIENCE_S;
 	while (sem_timedwait(&over, &until))
 		if (errno != EINTR)
 			return -ETIME;
 	return 0;
 }
 
-TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 120)
+TEST(a_placed_job_does_not_wait_for_one_that_keeps_its_worker, .timeout_s = 120)
 {
 	uint64_t random = draws_of(test_seed(), 8);
 	struct rnl_job blocker;
@@ -254,7 +239,7 @@ TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 1
 	job_of(&start, start_fn, NULL);
 	job_of(&placed_one, done_fn, NULL);
 	job_of(&blocker, await_fn, NULL);
-	for (unsigned round = 0; round < nr_rounds(); round++) {
+	for (unsigned round = 0; round < rounds_of(NR_ROUNDS); round++) {
 		const int device = (int)draw(&random, NR_DEVICES);
 
 		must(rnl_job_set_device(&start, device));
@@ -405,13 +390,11 @@ static void through_resizes(uint32_t nr_urgent)
 	rnl_pool_destroy(pool);
 }
 
-TEST(no_placed_job_is_left_behind_by_resizes, .timeout_s = 120)
+/*
+ * _i: with urgent workers, one more than there are devices, so the first other worker is not of the
+ * first device.
+ */
+TEST(no_placed_job_is_left_in_a_queue_by_resizes, .timeout_s = 120, .loops = 2)
 {
-	through_resizes(0);
-}
-
-TEST(nor_with_urgent_workers, .timeout_s = 120)
-{
-	/* One more than there are devices, so the first other worker is not of the first device. */
-	through_resizes(NR_DEVICES + 1);
+	through_resizes(_i ? NR_DEVICES + 1 : 0);
 }
