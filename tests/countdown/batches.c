@@ -162,14 +162,19 @@ static int wait_and_receive(struct rnl_pool **pool)
 	return ret;
 }
 
-/* Each committed request has ended once, so there is space for all requests. */
-static void after_requests(struct rnl_pool *pool, int ret)
+static void check_ended(struct rnl_pool *pool)
 {
-	(void)ret;
 	expect(!rnl_pool_drain(pool, RNL_FOREVER));
 	for (unsigned i = 0; i < NR; i++)
 		expect_msg(nr_ended[i] == (i < nr_committed), "request %u ended %u times", i,
 			   nr_ended[i]);
+}
+
+/* Each committed request has ended once, so there is space for all requests. */
+static void after_requests(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	check_ended(pool);
 	nr_committed = 0;
 	if (!fault_lasts()) {
 		expect(!send_some(pool, true));
@@ -181,14 +186,12 @@ static void after_requests(struct rnl_pool *pool, int ret)
 static int reserve_and_cancel(struct rnl_pool **pool)
 {
 	struct rnl_batcher_stats stats = RNL_BATCHER_STATS_INIT;
-	int ret = rnl_job_init(&requests[0].job, NULL);
 
 	(void)pool;
-	if (!ret)
-		ret = rnl_batcher_reserve(batcher, &requests[0], BYTES, 0);
-	if (!ret)
-		ret = rnl_request_release(&requests[0]);
-	return ret ? ret : rnl_batcher_read_stats(batcher, &stats);
+	expect(!rnl_job_init(&requests[0].job, NULL));
+	expect(!rnl_batcher_reserve(batcher, &requests[0], BYTES, 0));
+	expect(!rnl_request_release(&requests[0]) && !rnl_batcher_read_stats(batcher, &stats));
+	return 0;
 }
 
 /* Some requests are in flight. */
@@ -203,35 +206,33 @@ static int destroy(struct rnl_pool **pool)
 static void after_destroy(struct rnl_pool *pool, int ret)
 {
 	(void)ret;
-	expect(!rnl_pool_drain(pool, RNL_FOREVER));
-	for (unsigned i = 0; i < NR; i++)
-		expect(nr_ended[i] == (i < nr_committed));
+	check_ended(pool);
 	check_pinned(pool);
 }
 
+#define CREATE_ERRNOS { -ENOMEM, -EIO }
+/* A request whose slab cannot be made finds no space. */
+#define NO_SPACE(error) .errnos = { error, -EIO }, .instead = { error }
+
 const struct operation batch_operations[] = {
-	{ .name = "rnl_batcher_create", .functions = "rnl_batcher_create",
-	  .attr = two_small_workers, .run = create, .after = after_create,
-	  .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_batcher_create, over devices", .functions = "rnl_batcher_create",
-	  .several = true, .run = create, .after = after_create, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_request_commit, over devices", .functions = "rnl_request_commit",
-	  .several = true, .before = make_copying, .run = send_and_receive,
-	  .after = after_requests, .errnos = { -EAGAIN, -EIO }, .instead = { -EAGAIN } },
-	{ .name = "rnl_batcher_destroy", .functions = "rnl_batcher_destroy",
-	  .attr = two_small_workers, .before = make, .run = destroy, .after = after_destroy },
-	{ .name = "rnl_batcher_reserve, rnl_request_commit, _release",
-	  .functions = "rnl_batcher_reserve rnl_request_commit rnl_request_release",
-	  .attr = two_small_workers, .before = make, .run = send_and_receive,
-	  .after = after_requests, .errnos = { -EAGAIN, -EIO }, .instead = { -EAGAIN } },
-	{ .name = "rnl_request_commit, always copied", .functions = "rnl_request_commit",
-	  .attr = two_small_workers, .before = make_copying, .run = send_and_receive,
-	  .after = after_requests, .errnos = { -EAGAIN, -EIO }, .instead = { -EAGAIN } },
-	{ .name = "rnl_batcher_reserve, with a timeout", .functions = "rnl_batcher_reserve",
-	  .attr = two_small_workers, .before = make, .run = wait_and_receive,
-	  .after = after_requests, .errnos = { -ETIMEDOUT, -EIO }, .instead = { -ETIMEDOUT } },
-	{ .name = "rnl_request_release, rnl_batcher_read_stats",
-	  .functions = "rnl_request_release rnl_batcher_read_stats",
-	  .before = make, .run = reserve_and_cancel, .after = after_destroy },
+	{ .name = "rnl_batcher_create", .attr = TWO_SMALL_WORKERS, .run = create,
+	  .after = after_create, .errnos = CREATE_ERRNOS },
+	{ .name = "rnl_batcher_create, over devices", .several = true, .run = create,
+	  .after = after_create, .errnos = CREATE_ERRNOS },
+	{ .name = "rnl_batcher_destroy", .attr = TWO_SMALL_WORKERS, .before = make,
+	  .run = destroy, .after = after_destroy },
+	{ .name = "rnl_request_commit, over devices", .several = true, .before = make_copying,
+	  .run = send_and_receive, .after = after_requests, NO_SPACE(-EAGAIN) },
+	{ .name = "rnl_request_commit, rnl_request_release, rnl_batcher_reserve",
+	  .attr = TWO_SMALL_WORKERS, .before = make, .run = send_and_receive,
+	  .after = after_requests, NO_SPACE(-EAGAIN) },
+	{ .name = "rnl_request_commit, always copied", .attr = TWO_SMALL_WORKERS,
+	  .before = make_copying, .run = send_and_receive, .after = after_requests,
+	  NO_SPACE(-EAGAIN) },
+	{ .name = "rnl_batcher_reserve, with a timeout", .attr = TWO_SMALL_WORKERS,
+	  .before = make, .run = wait_and_receive, .after = after_requests,
+	  NO_SPACE(-ETIMEDOUT) },
+	{ .name = "rnl_request_release, rnl_batcher_read_stats", .before = make,
+	  .run = reserve_and_cancel, .after = after_destroy },
 	{ 0 }
 };

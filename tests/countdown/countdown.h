@@ -31,10 +31,10 @@
 #define NR_ERRNOS 8
 
 struct operation {
-	const char *name;
-	const char *functions;		/* tested functions of runnel.h */
-	/* changes the pool's attributes; NULL: no change */
-	void (*attr)(struct rnl_pool_attr *attr);
+	const char *name;		/* begins with the tested functions of runnel.h */
+	const char *functions;		/* others that are tested */
+	struct rnl_pool_attr attr;	/* of its pool; zero: the driver's default */
+	const char *plan;		/* of the double, before its first use */
 	bool first;			/* in a process that has not used the library before */
 	bool bare;			/* without a pool */
 	bool several;			/* its pool has two devices, if the machine has two */
@@ -146,10 +146,7 @@ void expect_fails(struct rnl_pool *pool);
 int launch_word(int *word, int value);
 
 /* An operation's .attr. */
-static inline void two_small_workers(struct rnl_pool_attr *attr)
-{
-	attr->nr_workers = 2;
-	attr->max_in_flight = 2;
-}
+#define TWO_WORKERS { .nr_workers = 2 }
+#define TWO_SMALL_WORKERS { .nr_workers = 2, .max_in_flight = 2 }
 
 #endif

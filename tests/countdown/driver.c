@@ -165,26 +165,21 @@ const char *two_devices(void)
 	return strcmp(test_device(), "host") ? "cuda:all" : "host:2";
 }
 
-static void attr_of(const struct operation *operation, struct rnl_pool_attr *attr)
-{
-	*attr = (struct rnl_pool_attr)RNL_POOL_ATTR_INIT;
-	attr->device = operation->several ? two_devices() : test_device();
-	attr->nr_workers = operation->several ? 2 : 1;
-	attr->max_in_flight = 4;
-	attr->spin_us = -1;
-	if (operation->attr)
-		operation->attr(attr);
-	if (attr->guard)
-		watched_twice();
-}
-
 static struct rnl_pool *pool_for(const struct operation *operation)
 {
-	struct rnl_pool_attr attr;
+	struct rnl_pool_attr attr = operation->attr;
 	struct rnl_pool *pool = NULL;
 	int ret;
 
-	attr_of(operation, &attr);
+	attr.size = sizeof(attr);
+	attr.device = operation->several ? two_devices() : test_device();
+	if (!attr.nr_workers)
+		attr.nr_workers = operation->several ? 2 : 1;
+	if (!attr.max_in_flight)
+		attr.max_in_flight = 4;
+	attr.spin_us = -1;
+	if (attr.guard)
+		watched_twice();
 	ret = rnl_pool_create(&pool, &attr);
 	expect_msg(!ret, "no pool: %s", rnl_strerror(ret));
 	return pool;
@@ -232,7 +227,9 @@ static void try_once(const struct operation *operation)
 
 	signal(SIGALRM, SIG_DFL);	/* Check's handler would end all tries */
 	alarm((unsigned)PATIENCE_S);
-	if (operation->several && test_fake())
+	if (test_fake() && operation->plan)
+		expect(!fake_plan(operation->plan));
+	if (test_fake() && operation->several)
 		expect(!fake_plan("devices=2"));
 	if (!operation->first)
 		warm_up(operation->several);

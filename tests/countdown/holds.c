@@ -108,11 +108,9 @@ static int release_late(struct rnl_pool **pool)
 }
 
 const struct operation hold_operations[] = {
-	{ .name = "rnl_job_hold, rnl_hold_release", .functions = "rnl_job_hold rnl_hold_release",
-	  .run = hold_few, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_job_hold, more than there are slots", .functions = "rnl_job_hold",
-	  .keeps = 2, .run = hold_many, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_hold_release, again and again", .functions = "rnl_hold_release",
-	  .run = release_late },
+	{ .name = "rnl_job_hold, rnl_hold_release", .run = hold_few, .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_job_hold, more than there are slots", .keeps = 2, .run = hold_many,
+	  .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_hold_release, again and again", .run = release_late },
 	{ 0 }
 };

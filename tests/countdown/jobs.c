@@ -4,7 +4,6 @@
 #include <runnel/more.h>
 #include <runnel/replay.h>
 
-#include "fake_cudart/fake_cudart.h"
 #include "countdown.h"
 #include "pool.h"
 
@@ -19,60 +18,25 @@ static int drained(struct rnl_pool *pool, int ret)
 
 /* ---- submits ---------------------------------------------------------------- */
 
-static int submit(struct rnl_pool **pool)
-{
-	struct watched *w;
-	int ret = 0;
-
-	for (unsigned i = 0; i < 2 && !ret; i++) {
-		w = watched_next(i ? BY_WAIT : BY_CALLBACK);
-		ret = watched_submitted(w, rnl_submit(*pool, &w->job));
+/* Submits @nr jobs by that expression, each as @w, until one is refused. */
+#define SUBMITS(name, nr, submits) \
+	static int name(struct rnl_pool **pool) \
+	{ \
+		int ret = 0; \
+\
+		for (unsigned i = 0; i < (nr) && !ret; i++) { \
+			struct watched *w = watched_next(i % 2 ? BY_WAIT : BY_CALLBACK); \
+\
+			ret = watched_submitted(w, submits); \
+		} \
+		return drained(*pool, ret); \
 	}
-	return drained(*pool, ret);
-}
 
-static int submit_keyed(struct rnl_pool **pool)
-{
-	struct watched *w;
-	int ret = 0;
-
-	for (unsigned i = 0; i < 2 && !ret; i++) {
-		w = watched_next(BY_CALLBACK);
-		ret = watched_submitted(w, submit_by_key(*pool, &w->job, 5));
-	}
-	return drained(*pool, ret);
-}
-
-/* The first jobs fill the pool, so later jobs wait. */
-static void room_for_one(struct rnl_pool_attr *attr)
-{
-	attr->max_queued = 1;
-}
-
-static int submit_wait(struct rnl_pool **pool)
-{
-	struct watched *w;
-	int ret = 0;
-
-	for (unsigned i = 0; i < 4 && !ret; i++) {
-		w = watched_next(BY_CALLBACK);
-		ret = watched_submitted(w, rnl_submit_wait(*pool, &w->job, RNL_FOREVER));
-	}
-	return drained(*pool, ret);
-}
-
-static int submit_keyed_wait(struct rnl_pool **pool)
-{
-	struct watched *w;
-	int ret = 0;
-
-	for (unsigned i = 0; i < 4 && !ret; i++) {
-		w = watched_next(BY_CALLBACK);
-		ret = watched_submitted(w, submit_by_key_wait(*pool, &w->job, 5,
-								 RNL_FOREVER));
-	}
-	return drained(*pool, ret);
-}
+SUBMITS(submit, 2, rnl_submit(*pool, &w->job))
+SUBMITS(submit_keyed, 2, submit_by_key(*pool, &w->job, 5))
+/* The first jobs fill a pool with space for one, so later jobs wait. */
+SUBMITS(submit_wait, 4, rnl_submit_wait(*pool, &w->job, RNL_FOREVER))
+SUBMITS(submit_keyed_wait, 4, submit_by_key_wait(*pool, &w->job, 5, RNL_FOREVER))
 
 static int submit_notice(struct rnl_pool **pool)
 {
@@ -132,11 +96,6 @@ static int submit_gathered(struct rnl_pool **pool)
 	return submit_all(pool, true);
 }
 
-static void urgent(struct rnl_pool_attr *attr)
-{
-	attr->nr_urgent = 1;
-}
-
 static int submit_urgent(struct rnl_pool **pool)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
@@ -147,59 +106,19 @@ static int submit_urgent(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-/* Two jobs of an unknown function are enough for that time, so they are a group. */
-static void groups_of_two(struct rnl_pool_attr *attr)
-{
-	attr->in_flight_ns = 100000;
-}
-
-static void private_streams(struct rnl_pool_attr *attr)
-{
-	attr->stream = RNL_STREAM_PRIVATE;
-}
-
-#pragma weak fake_plan
-
-/* The process has not used the device yet, so the plan takes effect. */
-static void without_words(struct rnl_pool_attr *attr)
-{
-	attr->nr_workers = 2;
-	if (test_fake())
-		expect(!fake_plan("nowrite"));
-}
-
-static void guarded(struct rnl_pool_attr *attr)
-{
-	attr->guard = RNL_GUARD_REPORT;
-}
-
-static void guarded_private(struct rnl_pool_attr *attr)
-{
-	attr->guard = RNL_GUARD_REPORT;
-	attr->stream = RNL_STREAM_PRIVATE;
-}
-
 /* ---- calls about a job -------------------------------------------------------- */
 
 static int describe(struct rnl_pool **pool)
 {
-	struct watched *w = watched_with(BY_WAIT, noop_fn);
+	struct rnl_job *job = &watched_with(BY_WAIT, noop_fn)->job;
 	struct rnl_barrier barrier;
-	int ret = rnl_barrier_init(&barrier, *pool);
 
-	if (!ret)
-		ret = rnl_job_init(&w->job, noop_fn);
-	if (!ret)
-		ret = rnl_job_set_after(&w->job, &barrier);
-	if (!ret)
-		ret = rnl_job_set_after(&w->job, NULL);
-	if (!ret)
-		ret = rnl_job_set_on_done(&w->job, NULL);
-	if (!ret)
-		ret = rnl_job_set_cq(&w->job, NULL);
-	if (!ret)
-		ret = rnl_job_set_deadline(&w->job, 1000 * MS);
-	return ret ? ret : rnl_job_set_flags(&w->job, 0);
+	expect(!rnl_barrier_init(&barrier, *pool));
+	expect(!rnl_job_init(job, noop_fn) && !rnl_job_set_flags(job, 0));
+	expect(!rnl_job_set_after(job, &barrier) && !rnl_job_set_after(job, NULL));
+	expect(!rnl_job_set_on_done(job, NULL) && !rnl_job_set_cq(job, NULL));
+	expect(!rnl_job_set_deadline(job, 1000 * MS));
+	return 0;
 }
 
 static int ask(struct rnl_pool **pool)
@@ -327,56 +246,38 @@ static int chain(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-static void two_workers(struct rnl_pool_attr *attr)
-{
-	attr->nr_workers = 2;
-}
+/* A failed device refuses its submits. */
+#define JOB(says, ...) { .name = says, .errnos = { -EIO }, __VA_ARGS__ }
 
 const struct operation job_operations[] = {
-	{ .name = "rnl_submit", .functions = "rnl_submit", .run = submit, .errnos = { -EIO } },
-	{ .name = "rnl_submit, private streams", .functions = "rnl_submit",
-	  .attr = private_streams, .run = submit, .errnos = { -EIO } },
-	{ .name = "rnl_submit, guarded", .functions = "rnl_submit", .attr = guarded,
-	  .run = submit, .errnos = { -EIO } },
-	{ .name = "rnl_submit, guarded, private streams", .functions = "rnl_submit",
-	  .attr = guarded_private, .run = submit, .errnos = { -EIO } },
-	{ .name = "rnl_submit, after a barrier", .functions = "rnl_submit rnl_job_set_after",
-	  .attr = two_workers, .run = after_barrier, .errnos = { -EIO } },
-	{ .name = "rnl_submit, where streams write no words", .functions = "rnl_submit",
-	  .first = true, .attr = without_words, .run = submit, .errnos = { -EIO } },
-	{ .name = "rnl_submit, after a barrier, no words", .functions = "rnl_submit",
-	  .first = true, .attr = without_words, .run = after_barrier, .errnos = { -EIO } },
-	{ .name = "rnl_submit, of a chain", .functions = "rnl_submit rnl_job_set_then",
-	  .attr = two_workers, .run = chain, .errnos = { -EIO } },
-	{ .name = "rnl_submit, by a key", .functions = "rnl_submit rnl_job_set_key", .attr = two_workers,
-	  .run = submit_keyed, .errnos = { -EIO } },
-	{ .name = "rnl_submit_wait", .functions = "rnl_submit_wait", .attr = room_for_one,
-	  .run = submit_wait, .errnos = { -EIO } },
-	{ .name = "rnl_submit_wait, by a key", .functions = "rnl_submit_wait rnl_job_set_key",
-	  .attr = room_for_one, .run = submit_keyed_wait, .errnos = { -EIO } },
-	{ .name = "rnl_submit, of a notice", .functions = "rnl_submit rnl_job_set_more", .run = submit_notice,
-	  .errnos = { -EIO } },
-	{ .name = "rnl_submit, at a time, rnl_clock",
-	  .functions = "rnl_job_set_more rnl_job_set_key rnl_submit rnl_clock", .run = submit_at_times,
-	  .errnos = { -EIO } },
-	{ .name = "rnl_submit_many", .functions = "rnl_submit_many", .attr = two_workers,
-	  .run = submit_many, .errnos = { -EIO } },
-	{ .name = "rnl_job_set_flags, gathered", .functions = "rnl_job_set_flags", .attr = groups_of_two,
-	  .run = submit_gathered, .errnos = { -EIO } },
-	{ .name = "rnl_job_set_flags", .functions = "rnl_job_set_flags", .attr = urgent,
-	  .run = submit_urgent, .errnos = { -EIO } },
-	{ .name = "rnl_job_init, _after, _on_done, _cq, _deadline",
-	  .functions = "rnl_job_init rnl_job_set_after rnl_job_set_on_done rnl_job_set_cq rnl_job_set_deadline",
-	  .run = describe },
-	{ .name = "rnl_job_wait",
-	  .functions = "rnl_job_wait",
-	  .run = ask, .errnos = { -EIO } },
-	{ .name = "rnl_job_cancel, _is_cancelled",
-	  .functions = "rnl_job_cancel rnl_job_is_cancelled", .before = hold, .run = cancel,
-	  .errnos = { -EIO } },
-	{ .name = "rnl_pool_stop", .functions = "rnl_pool_stop", .closes = true,
-	  .before = hold, .run = stop, .errnos = { -EIO } },
-	{ .name = "rnl_pool_cancel", .functions = "rnl_pool_cancel", .before = hold,
-	  .run = cancel_all, .errnos = { -EIO } },
+	JOB("rnl_submit", .run = submit),
+	JOB("rnl_submit, private streams", .attr = { .stream = RNL_STREAM_PRIVATE }, .run = submit),
+	JOB("rnl_submit, guarded", .attr = { .guard = RNL_GUARD_REPORT }, .run = submit),
+	JOB("rnl_submit, guarded, private streams",
+	    .attr = { .guard = RNL_GUARD_REPORT, .stream = RNL_STREAM_PRIVATE }, .run = submit),
+	JOB("rnl_submit, rnl_job_set_after", .attr = TWO_WORKERS, .run = after_barrier),
+	JOB("rnl_submit, where streams write no words", .first = true, .plan = "nowrite",
+	    .attr = TWO_WORKERS, .run = submit),
+	JOB("rnl_submit, rnl_job_set_after, no words", .first = true, .plan = "nowrite",
+	    .attr = TWO_WORKERS, .run = after_barrier),
+	JOB("rnl_submit, rnl_job_set_then", .attr = TWO_WORKERS, .run = chain),
+	JOB("rnl_submit, rnl_job_set_key", .attr = TWO_WORKERS, .run = submit_keyed),
+	JOB("rnl_submit_wait", .attr = { .max_queued = 1 }, .run = submit_wait),
+	JOB("rnl_submit_wait, rnl_job_set_key", .attr = { .max_queued = 1 },
+	    .run = submit_keyed_wait),
+	JOB("rnl_submit, rnl_job_set_more, a notice", .run = submit_notice),
+	JOB("rnl_submit, rnl_job_set_more, at a time", .functions = "rnl_job_set_key rnl_clock",
+	    .run = submit_at_times),
+	JOB("rnl_submit_many", .attr = TWO_WORKERS, .run = submit_many),
+	/* Two jobs of an unknown function are enough for that time, so they are a group. */
+	JOB("rnl_job_set_flags, gathered", .attr = { .in_flight_ns = 100000 },
+	    .run = submit_gathered),
+	JOB("rnl_job_set_flags", .attr = { .nr_urgent = 1 }, .run = submit_urgent),
+	{ .name = "rnl_job_init, rnl_job_set_...", .run = describe,
+	  .functions = "rnl_job_set_after rnl_job_set_on_done rnl_job_set_cq rnl_job_set_deadline" },
+	JOB("rnl_job_wait", .run = ask),
+	JOB("rnl_job_cancel, rnl_job_is_cancelled", .before = hold, .run = cancel),
+	JOB("rnl_pool_stop", .closes = true, .before = hold, .run = stop),
+	JOB("rnl_pool_cancel", .before = hold, .run = cancel_all),
 	{ 0 }
 };

@@ -177,7 +177,7 @@ static void notified(struct rnl_job *job)
 }
 
 /* The notice has the result of a failed job, or 0. */
-static void expect_told(struct rnl_job *notice)
+static void expect_notified(struct rnl_job *notice)
 {
 	int result = notice->result;
 
@@ -204,7 +204,7 @@ static int notify(struct rnl_pool **pool)
 	expect(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &notices[1]);
 	expect(!rnl_pool_drain(*pool, RNL_FOREVER) && nr_notified == 1);
 	for (unsigned i = 0; i < 2; i++)
-		expect_told(&notices[i]);
+		expect_notified(&notices[i]);
 	return 0;
 }
 
@@ -233,31 +233,20 @@ static int submit_ordered(struct rnl_pool **pool)
 	return ret;
 }
 
-static void two_workers(struct rnl_pool_attr *attr)
-{
-	attr->nr_workers = 2;
-}
-
 const struct operation join_operations[] = {
-	{ .name = "rnl_cq_create", .functions = "rnl_cq_create", .run = create, .after = end,
+	{ .name = "rnl_cq_create", .run = create, .after = end,
 	  .errnos = { -ENOMEM, -EMFILE, -ENFILE } },
-	{ .name = "rnl_cq_reap, rnl_cq_fd", .functions = "rnl_cq_reap rnl_cq_fd", .before = make,
-	  .run = reap, .after = end },
-	{ .name = "rnl_cq_reap", .functions = "rnl_cq_reap", .before = make,
-	  .run = wait_for_queue, .after = end },
-	{ .name = "rnl_cq_destroy", .functions = "rnl_cq_destroy", .before = make,
-	  .run = destroy },
-	{ .name = "rnl_barrier_init, _add, _wait",
-	  .functions = "rnl_barrier_init rnl_barrier_add rnl_barrier_wait",
-	  .attr = two_workers, .run = wait_for_barrier },
-	{ .name = "rnl_barrier_join", .functions = "rnl_barrier_join", .attr = two_workers,
-	  .run = join, .after = detach, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_barrier_join, in a job", .functions = "rnl_barrier_join",
-	  .attr = two_workers, .run = join_in_job },
-	{ .name = "rnl_barrier_notify", .functions = "rnl_barrier_notify", .attr = two_workers,
-	  .before = make, .run = notify, .after = end },
-	{ .name = "rnl_order_init, _fini, rnl_job_set_more",
-	  .functions = "rnl_order_init rnl_order_fini rnl_job_set_more rnl_submit rnl_submit_wait",
-	  .attr = two_workers, .run = submit_ordered, .errnos = { -EIO } },
+	{ .name = "rnl_cq_reap, rnl_cq_fd", .before = make, .run = reap, .after = end },
+	{ .name = "rnl_cq_reap", .before = make, .run = wait_for_queue, .after = end },
+	{ .name = "rnl_cq_destroy", .before = make, .run = destroy },
+	{ .name = "rnl_barrier_init, rnl_barrier_add, rnl_barrier_wait", .attr = TWO_WORKERS,
+	  .run = wait_for_barrier },
+	{ .name = "rnl_barrier_join", .attr = TWO_WORKERS, .run = join, .after = detach,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
+	{ .name = "rnl_barrier_join, in a job", .attr = TWO_WORKERS, .run = join_in_job },
+	{ .name = "rnl_barrier_notify", .attr = TWO_WORKERS, .before = make, .run = notify,
+	  .after = end },
+	{ .name = "rnl_order_init, rnl_order_fini, rnl_job_set_more", .attr = TWO_WORKERS,
+	  .functions = "rnl_submit rnl_submit_wait", .run = submit_ordered, .errnos = { -EIO } },
 	{ 0 }
 };

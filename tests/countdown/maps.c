@@ -72,57 +72,30 @@ static void after(struct rnl_pool *pool, int ret)
 
 /* ---- all kinds of maps --------------------------------------------------------- */
 
-static void pinned(struct rnl_pool *pool)
-{
-	prepare(pool, &(struct task){ .in = PINNED, .out = PINNED, .before = 2, .after = 3 });
-}
+#define MAP(name, ...) \
+	static void name(struct rnl_pool *pool) { prepare(pool, &(struct task){ __VA_ARGS__ }); }
 
-static void in_place(struct rnl_pool *pool)
-{
-	prepare(pool, &(struct task){ .in = PINNED, .out = IN_PLACE,
-				      .flags = RNL_MAP_COPIES_FIRST });
-}
+MAP(pinned, .in = PINNED, .out = PINNED, .before = 2, .after = 3)
+MAP(in_place, .in = PINNED, .out = IN_PLACE, .flags = RNL_MAP_COPIES_FIRST)
+MAP(borders_kept, .in = PAGEABLE, .out = IN_PLACE, .before = 1, .after = 1)
+MAP(pageable, .in = PAGEABLE, .out = PAGEABLE, .before = 1, .flags = RNL_MAP_COPIES_FIRST)
+MAP(called, .in = CALLED, .out = CALLED, .after = 3)
+MAP(in_order, .in = CALLED, .out = CALLED, .before = 1,
+    .flags = RNL_MAP_IN_ORDER | RNL_MAP_COPIES_FIRST)
+MAP(reported, .in = PAGEABLE, .out = CALLED, .reports = true)
 
-static void borders_kept(struct rnl_pool *pool)
-{
-	prepare(pool, &(struct task){ .in = PAGEABLE, .out = IN_PLACE, .before = 1, .after = 1 });
-}
-
-static void pageable(struct rnl_pool *pool)
-{
-	prepare(pool, &(struct task){ .in = PAGEABLE, .out = PAGEABLE, .before = 1,
-				      .flags = RNL_MAP_COPIES_FIRST });
-}
-
-static void called(struct rnl_pool *pool)
-{
-	prepare(pool, &(struct task){ .in = CALLED, .out = CALLED, .after = 3 });
-}
-
-static void in_order(struct rnl_pool *pool)
-{
-	prepare(pool, &(struct task){ .in = CALLED, .out = CALLED, .before = 1,
-				      .flags = RNL_MAP_IN_ORDER | RNL_MAP_COPIES_FIRST });
-}
-
-static void reported(struct rnl_pool *pool)
-{
-	prepare(pool, &(struct task){ .in = PAGEABLE, .out = CALLED, .reports = true });
-}
-
-#define MAP(what, begins) \
-	{ .name = "rnl_map_start, " what, .functions = "rnl_map_start", .attr = two_small_workers, \
-	  .before = begins, .run = run, .after = after, .errnos = { -ENOMEM, -EIO } }
+#define START(says, begins, ...) \
+	{ .name = "rnl_map_start, " says, .before = begins, .run = run, .after = after, \
+	  .errnos = { -ENOMEM, -EIO }, __VA_ARGS__ }
 
 const struct operation map_operations[] = {
-	MAP("page-locked, with halos", pinned),
-	MAP("in place, copies first", in_place),
-	MAP("in place, pageable, with halos", borders_kept),
-	MAP("pageable, copies first", pageable),
-	MAP("read and written by callbacks", called),
-	MAP("read and written in order", in_order),
-	MAP("with a report", reported),
-	{ .name = "rnl_map_start, over devices", .functions = "rnl_map_start", .several = true,
-	  .before = reported, .run = run, .after = after, .errnos = { -ENOMEM, -EIO } },
+	START("page-locked, with halos", pinned, .attr = TWO_SMALL_WORKERS),
+	START("in place, copies first", in_place, .attr = TWO_SMALL_WORKERS),
+	START("in place, pageable, with halos", borders_kept, .attr = TWO_SMALL_WORKERS),
+	START("pageable, copies first", pageable, .attr = TWO_SMALL_WORKERS),
+	START("read and written by callbacks", called, .attr = TWO_SMALL_WORKERS),
+	START("read and written in order", in_order, .attr = TWO_SMALL_WORKERS),
+	START("with a report", reported, .attr = TWO_SMALL_WORKERS),
+	START("over devices", reported, .several = true),
 	{ 0 }
 };

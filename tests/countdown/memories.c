@@ -12,29 +12,26 @@ enum { BYTES = 5000, LARGE_BYTES = 3 << 20, MOST_BYTES = 4 << 20 };
 
 static void *mem;
 
-static void bounded(struct rnl_pool_attr *attr)
-{
-	attr->pinned_max = MOST_BYTES;
-}
-
 /* ---- page-locked ---------------------------------------------------------------- */
+
+static int get_some(struct rnl_pool *pool, int where, size_t bytes)
+{
+	int ret = rnl_memory_get(pool, where, bytes, &mem, 0);
+
+	expect(!ret == (mem != NULL));
+	return ret;
+}
 
 /* So far only the pool's own memory is page-locked. */
 static int get(struct rnl_pool **pool)
 {
-	int ret = rnl_memory_get(*pool, RNL_PINNED, BYTES, &mem, 0);
-
-	expect(!ret == (mem != NULL));
-	return ret;
+	return get_some(*pool, RNL_PINNED, BYTES);
 }
 
 /* A small buffer exists; the large one does not fit into its region. */
 static int get_large(struct rnl_pool **pool)
 {
-	int ret = rnl_memory_get(*pool, RNL_PINNED, LARGE_BYTES, &mem, 0);
-
-	expect(!ret == (mem != NULL));
-	return ret;
+	return get_some(*pool, RNL_PINNED, LARGE_BYTES);
 }
 
 static void use_and_put(struct rnl_pool *pool, int ret)
@@ -102,10 +99,7 @@ static int put(struct rnl_pool **pool)
 
 static int alloc(struct rnl_pool **pool)
 {
-	int ret = rnl_memory_get(*pool, 0, LARGE_BYTES, &mem, 0);
-
-	expect(!ret == (mem != NULL));
-	return ret;
+	return get_some(*pool, 0, LARGE_BYTES);
 }
 
 static void free_device(struct rnl_pool *pool, int ret)
@@ -116,28 +110,18 @@ static void free_device(struct rnl_pool *pool, int ret)
 
 static void take_device(struct rnl_pool *pool)
 {
-	expect(!rnl_memory_get(pool, 0, LARGE_BYTES, &mem, 0));
+	expect(!rnl_memory_get(pool, 0, LARGE_BYTES, &taken, 0));
 }
 
-static int free_now(struct rnl_pool **pool)
-{
-	rnl_memory_put(*pool, mem);
-	return 0;
-}
+#define GET(says, ...) { .name = "rnl_memory_get, " says, .errnos = { -ENOMEM, -EIO }, __VA_ARGS__ }
 
 const struct operation memory_operations[] = {
-	{ .name = "rnl_memory_get, the pool's first", .functions = "rnl_memory_get", .run = get,
-	  .after = use_and_put, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_memory_get, large", .functions = "rnl_memory_get", .before = get_small,
-	  .run = get_large, .after = use_and_put, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_memory_get, with a timeout", .functions = "rnl_memory_get", .attr = bounded,
-	  .before = take_most_and_wait, .run = get_wait, .after = use_and_put,
-	  .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_memory_put", .functions = "rnl_memory_put", .before = take_most,
-	  .run = put },
-	{ .name = "rnl_memory_get, of a device", .functions = "rnl_memory_get", .run = alloc,
-	  .after = free_device, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_memory_put, of a device", .functions = "rnl_memory_put",
-	  .before = take_device, .run = free_now },
+	GET("the pool's first", .run = get, .after = use_and_put),
+	GET("large", .before = get_small, .run = get_large, .after = use_and_put),
+	GET("with a timeout", .attr = { .pinned_max = MOST_BYTES }, .before = take_most_and_wait,
+	    .run = get_wait, .after = use_and_put),
+	GET("of a device", .run = alloc, .after = free_device),
+	{ .name = "rnl_memory_put", .before = take_most, .run = put },
+	{ .name = "rnl_memory_put, of a device", .before = take_device, .run = put },
 	{ 0 }
 };

@@ -201,25 +201,21 @@ static int copy_between(struct rnl_pool **pool)
 	return 0;
 }
 
+#define PLACE(says, ...) { .name = says, .several = true, __VA_ARGS__ }
+
 const struct operation place_operations[] = {
-	{ .name = "rnl_pool_create, over devices", .functions = "rnl_pool_create", .several = true,
-	  .bare = true, .run = create, .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV },
-	  .instead = { -ENODEV } },
-	{ .name = "rnl_pool_resize, over devices", .functions = "rnl_pool_resize", .several = true,
-	  .run = grow, .after = after_grow, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_device_describe, rnl_worker",
-	  .functions = "rnl_device_describe rnl_worker", .several = true,
-	  .run = look },
-	{ .name = "rnl_job_set_device", .functions = "rnl_job_set_device rnl_worker", .several = true,
-	  .run = submit, .after = after_submit },
-	{ .name = "rnl_job_set_after, rnl_barrier_join, over devices",
-	  .functions = "rnl_job_set_after rnl_barrier_join", .several = true, .run = meet,
-	  .after = after_submit, .errnos = { -EIO, -EAGAIN, -ENOMEM } },
-	{ .name = "rnl_memory_get, over devices", .functions = "rnl_memory_get",
-	  .several = true, .run = alloc, .after = free_both, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_memory_put, over devices", .functions = "rnl_memory_put",
-	  .several = true, .before = take_both, .run = free_now },
-	{ .name = "rnl_copy, between devices", .functions = "rnl_copy", .several = true,
-	  .before = take_both, .run = copy_between, .after = free_both },
+	PLACE("rnl_pool_create, over devices", .bare = true, .run = create,
+	      .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV }),
+	PLACE("rnl_pool_resize, over devices", .run = grow, .after = after_grow,
+	      .errnos = { -ENOMEM, -EAGAIN, -EIO }),
+	PLACE("rnl_device_describe, rnl_worker", .run = look),
+	PLACE("rnl_job_set_device, rnl_worker", .run = submit, .after = after_submit),
+	PLACE("rnl_job_set_after, rnl_barrier_join, over devices", .run = meet,
+	      .after = after_submit, .errnos = { -EIO, -EAGAIN, -ENOMEM }),
+	PLACE("rnl_memory_get, over devices", .run = alloc, .after = free_both,
+	      .errnos = { -ENOMEM, -EIO }),
+	PLACE("rnl_memory_put, over devices", .before = take_both, .run = free_now),
+	PLACE("rnl_copy, between devices", .before = take_both, .run = copy_between,
+	      .after = free_both),
 	{ 0 }
 };

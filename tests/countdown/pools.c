@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Pools: created, resized, destroyed, read; and a process's first calls. */
 #define _GNU_SOURCE
-#include <runnel/unit.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,10 +109,11 @@ static void on_stop(void *arg, unsigned worker, void *data)
 	nr_started--;
 }
 
-static int create_with(struct rnl_pool **pool, const struct rnl_pool_attr *attr)
+static int create_with(struct rnl_pool **pool, struct rnl_pool_attr *attr)
 {
 	int ret;
 
+	attr->device = test_device();
 	*pool = untouched;
 	ret = rnl_pool_create(pool, attr);
 	expect((*pool == untouched) == (ret != 0));
@@ -126,9 +126,17 @@ static int create(struct rnl_pool **pool)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
-	attr.device = test_device();
 	attr.nr_workers = 2;
 	attr.max_in_flight = 4;
+	return create_with(pool, &attr);
+}
+
+static int create_default(struct rnl_pool **pool)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.nr_workers = 1;
+	attr.nr_urgent = 1;
 	return create_with(pool, &attr);
 }
 
@@ -146,7 +154,6 @@ static int create_all(struct rnl_pool **pool)
 			cpus[attr.nr_cpus++] = (uint16_t)cpu;
 	}
 	attr.cpus = cpus;
-	attr.device = test_device();
 	attr.nr_workers = 2;
 	attr.nr_urgent = 1;
 	attr.max_in_flight = 2;
@@ -161,22 +168,7 @@ static int create_all(struct rnl_pool **pool)
 	return ret;
 }
 
-static int create_default(struct rnl_pool **pool)
-{
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.device = test_device();
-	attr.nr_workers = 1;
-	attr.nr_urgent = 1;
-	return create_with(pool, &attr);
-}
-
 /* ---- resizes -------------------------------------------------------------------- */
-
-static void three_workers(struct rnl_pool_attr *attr)
-{
-	attr->nr_workers = 3;
-}
 
 static int grow(struct rnl_pool **pool)
 {
@@ -250,15 +242,11 @@ static int look(struct rnl_pool **pool)
 	struct rnl_unfinished unfinished;
 	int ret = rnl_device_describe(*pool, NULL, 0, &info);
 
-	if (!ret)
-		ret = rnl_pool_read_stats(*pool, RNL_ALL_WORKERS, &stats);
-	if (!ret)
-		ret = rnl_pool_read_stats(*pool, 0, &stats);
+	expect(!rnl_pool_read_stats(*pool, RNL_ALL_WORKERS, &stats));
+	expect(!rnl_pool_read_stats(*pool, 0, &stats));
 	health.unfinished = &unfinished;
 	health.max_unfinished = 1;
-	if (!ret)
-		ret = rnl_pool_health(*pool, &health);
-	expect(health.nr_unfinished == 0);
+	expect(!rnl_pool_health(*pool, &health) && !health.nr_unfinished);
 	return ret;
 }
 
@@ -272,45 +260,31 @@ static int write_text(struct rnl_pool **pool)
 	return ret;
 }
 
+#define CREATE(says, ...) \
+	{ .name = says, .bare = true, .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, \
+	  .instead = { -ENODEV }, __VA_ARGS__ }
+#define RESIZE_ERRNOS { -ENOMEM, -EAGAIN, -EIO }
+
 const struct operation pool_operations[] = {
-	{ .name = "rnl_setup", .functions = "rnl_setup", .first = true, .bare = true,
-	  .before = before_setup, .run = setup, .errnos = { -ENOMEM } },
-	{ .name = "rnl_version, rnl_strerror", .functions = "rnl_version rnl_strerror",
-	  .first = true, .bare = true, .run = say },
-	{ .name = "rnl_set_log", .functions = "rnl_set_log",
-	  .first = true, .bare = true, .run = set_log },
-	{ .name = "rnl__cuda_unit_add, _remove",
-	  .functions = "rnl__cuda_unit_add rnl__cuda_unit_remove",
-	  .first = true, .bare = true, .run = add_unit },
-	{ .name = "rnl_device_describe, the first",
-	  .functions = "rnl_device_describe", .first = true,
-	  .bare = true, .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO },
-	  .instead = { -ENODEV } },
-	{ .name = "rnl_device_describe, again", .functions = "rnl_device_describe", .bare = true,
-	  .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO }, .instead = { -ENODEV } },
-	{ .name = "rnl_pool_create, the first", .functions = "rnl_pool_create", .first = true,
-	  .bare = true, .run = create,
-	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV } },
-	{ .name = "rnl_pool_create", .functions = "rnl_pool_create", .bare = true, .run = create,
-	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV } },
-	{ .name = "rnl_pool_create, all attributes", .functions = "rnl_pool_create", .bare = true,
-	  .run = create_all,
-	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV } },
-	{ .name = "rnl_pool_create, depth of default", .functions = "rnl_pool_create",
-	  .bare = true, .run = create_default,
-	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV } },
-	{ .name = "rnl_pool_resize, to more", .functions = "rnl_pool_resize", .run = grow,
-	  .after = after_grow, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_pool_resize, to fewer", .functions = "rnl_pool_resize",
-	  .attr = three_workers, .run = shrink, .after = after_shrink,
-	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_pool_close, rnl_pool_drain", .functions = "rnl_pool_close rnl_pool_drain",
-	  .closes = true, .run = close_and_drain },
-	{ .name = "rnl_pool_destroy", .functions = "rnl_pool_destroy", .run = destroy },
-	{ .name = "rnl_device_describe, rnl_pool_read_stats, _health",
-	  .functions = "rnl_device_describe rnl_pool_read_stats rnl_pool_health",
-	  .run = look },
-	{ .name = "rnl_pool_stats_text", .functions = "rnl_pool_stats_text", .run = write_text,
+	{ .name = "rnl_setup", .first = true, .bare = true, .before = before_setup, .run = setup,
 	  .errnos = { -ENOMEM } },
+	{ .name = "rnl_version, rnl_strerror", .first = true, .bare = true, .run = say },
+	{ .name = "rnl_set_log", .first = true, .bare = true, .run = set_log },
+	{ .name = "rnl__cuda_unit_add, rnl__cuda_unit_remove", .first = true, .bare = true,
+	  .run = add_unit },
+	CREATE("rnl_device_describe, the first", .first = true, .run = describe),
+	CREATE("rnl_device_describe, again", .run = describe),
+	CREATE("rnl_pool_create, the first", .first = true, .run = create),
+	CREATE("rnl_pool_create", .run = create),
+	CREATE("rnl_pool_create, all attributes", .run = create_all),
+	CREATE("rnl_pool_create, depth of default", .run = create_default),
+	{ .name = "rnl_pool_resize, to more", .run = grow, .after = after_grow,
+	  .errnos = RESIZE_ERRNOS },
+	{ .name = "rnl_pool_resize, to fewer", .attr = { .nr_workers = 3 }, .run = shrink,
+	  .after = after_shrink, .errnos = RESIZE_ERRNOS },
+	{ .name = "rnl_pool_close, rnl_pool_drain", .closes = true, .run = close_and_drain },
+	{ .name = "rnl_pool_destroy", .run = destroy },
+	{ .name = "rnl_device_describe, rnl_pool_read_stats, rnl_pool_health", .run = look },
+	{ .name = "rnl_pool_stats_text", .run = write_text, .errnos = { -ENOMEM } },
 	{ 0 }
 };

@@ -47,7 +47,7 @@ static void after_create(struct rnl_pool *pool, int ret)
 }
 
 const struct operation top_operations[] = {
-	{ .name = "rnl_pool_create, top", .functions = "rnl_pool_create", .bare = true,
+	{ .name = "rnl_pool_create, top", .bare = true,
 	  .before = leave_socket, .run = create, .after = after_create,
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV, -EMFILE, -ENOSPC },
 	  .instead = { -ENODEV } },

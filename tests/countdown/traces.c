@@ -113,12 +113,10 @@ static void after_stop(struct rnl_pool *pool, int ret)
 #define DISK_ERRNOS -EMFILE, -ENOSPC
 
 const struct operation trace_operations[] = {
-	{ .name = "rnl_trace_start, jobs, rnl_trace_stop",
-	  .functions = "rnl_trace_start rnl_trace_stop", .attr = two_small_workers,
+	{ .name = "rnl_trace_start, jobs, rnl_trace_stop", .attr = TWO_SMALL_WORKERS,
 	  .before = name_file, .run = whole, .after = after_whole,
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO, DISK_ERRNOS } },
-	{ .name = "rnl_trace_stop", .functions = "rnl_trace_stop", .attr = two_small_workers,
-	  .before = before_stop, .run = only_stop, .after = after_stop,
-	  .errnos = { DISK_ERRNOS } },
+	{ .name = "rnl_trace_stop", .attr = TWO_SMALL_WORKERS, .before = before_stop,
+	  .run = only_stop, .after = after_stop, .errnos = { DISK_ERRNOS } },
 	{ 0 }
 };

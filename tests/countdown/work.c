@@ -199,17 +199,12 @@ static void detach_and_end(struct rnl_pool *pool, int ret)
 
 static int attached(struct rnl_pool **pool)
 {
-	int ret = copy_pinned();
+	int (*const calls[])(void) = { copy_pinned, copy_pageable, copy_2d, fill, launch };
+	int ret = 0;
 
 	(void)pool;
-	if (!ret)
-		ret = copy_pageable();
-	if (!ret)
-		ret = copy_2d();
-	if (!ret)
-		ret = fill();
-	if (!ret)
-		ret = launch();
+	for (unsigned i = 0; i < COUNT(calls) && !ret; i++)
+		ret = calls[i]();
 	if (!ret)
 		ret = rnl_stream_wait(patience_ns());
 	if (!ret)
@@ -254,35 +249,28 @@ static int look(struct rnl_pool **pool)
 }
 
 #define WORK_ERRNOS { -EIO, -ENOMEM }
+#define ATTACH_ERRNOS { -ENOMEM, -EAGAIN, -EIO }
+#define WORK(says, runs, ends) \
+	{ .name = says, .before = make, .run = runs, .after = ends, .errnos = WORK_ERRNOS }
 
 const struct operation work_operations[] = {
-	{ .name = "rnl_copy", .functions = "rnl_copy", .before = make, .run = job_copy_pinned,
-	  .after = end, .errnos = WORK_ERRNOS },
-	{ .name = "rnl_copy, pageable", .functions = "rnl_copy", .before = make,
-	  .run = job_copy_pageable, .after = after_copy, .errnos = WORK_ERRNOS },
-	{ .name = "rnl_copy_2d", .functions = "rnl_copy_2d", .before = make, .run = job_copy_2d,
-	  .after = end, .errnos = WORK_ERRNOS },
-	{ .name = "rnl_fill", .functions = "rnl_fill", .before = make, .run = job_fill,
-	  .after = end, .errnos = WORK_ERRNOS },
-	{ .name = "rnl_launch", .functions = "rnl_launch", .before = make, .run = job_launch,
-	  .after = after_launch, .errnos = WORK_ERRNOS },
-	{ .name = "rnl_scratch", .functions = "rnl_scratch", .before = make, .run = job_scratch,
-	  .after = end, .errnos = WORK_ERRNOS },
-	{ .name = "rnl_job_set_flags, replay; rnl_job_args", .functions = "rnl_job_set_flags rnl_job_args",
-	  .before = make, .run = replay, .after = end, .errnos = WORK_ERRNOS },
+	WORK("rnl_copy", job_copy_pinned, end),
+	WORK("rnl_copy, pageable", job_copy_pageable, after_copy),
+	WORK("rnl_copy_2d", job_copy_2d, end),
+	WORK("rnl_fill", job_fill, end),
+	WORK("rnl_launch", job_launch, after_launch),
+	WORK("rnl_scratch", job_scratch, end),
+	WORK("rnl_job_set_flags, replay; rnl_job_args", replay, end),
 	{ .name = "rnl_copy, ..., rnl_stream_wait, attached",
-	  .functions = "rnl_copy rnl_copy_2d rnl_fill rnl_launch rnl_stream_wait",
-	  .before = make_and_attach, .run = attached, .after = detach_and_end,
-	  .errnos = WORK_ERRNOS },
-	{ .name = "rnl_thread_attach", .functions = "rnl_thread_attach", .before = make,
-	  .run = attach, .after = detach_and_end, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_thread_attach, the first", .functions = "rnl_thread_attach",
-	  .first = true, .before = make, .run = attach, .after = detach_and_end,
-	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_thread_attach, of NULL", .functions = "rnl_thread_attach",
-	  .before = make_and_attach, .run = detach, .after = wait_and_end },
-	{ .name = "rnl_stream, rnl_worker",
-	  .functions = "rnl_stream rnl_worker",
-	  .before = make_and_attach, .run = look, .after = detach_and_end },
+	  .functions = "rnl_copy_2d rnl_fill rnl_launch", .before = make_and_attach,
+	  .run = attached, .after = detach_and_end, .errnos = WORK_ERRNOS },
+	{ .name = "rnl_thread_attach", .before = make, .run = attach, .after = detach_and_end,
+	  .errnos = ATTACH_ERRNOS },
+	{ .name = "rnl_thread_attach, the first", .first = true, .before = make, .run = attach,
+	  .after = detach_and_end, .errnos = ATTACH_ERRNOS },
+	{ .name = "rnl_thread_attach, of NULL", .before = make_and_attach, .run = detach,
+	  .after = wait_and_end },
+	{ .name = "rnl_stream, rnl_worker", .before = make_and_attach, .run = look,
+	  .after = detach_and_end },
 	{ 0 }
 };
