@@ -31,6 +31,22 @@ static void end_broken(cudaStream_t stream)
 	ck_assert_ptr_null(graph);
 }
 
+/* A call that is refused while @stream is captured, and ends the capture. */
+#define ck_breaks(stream, call, code) \
+	do { \
+		begin(stream); \
+		ck_refused(call, code); \
+		end_broken(stream); \
+	} while (0)
+
+static int in_another_thread(int (*fn)(void *arg), void *arg)
+{
+	struct call call;
+
+	call_start(&call, fn, arg);
+	return call_end(&call);
+}
+
 static void launch(cudaGraph_t graph, cudaStream_t stream)
 {
 	cudaGraphExec_t exec;
@@ -119,21 +135,18 @@ static int legacy_call(void *pinned)
 	return (int)cudaMemsetAsync(pinned, 1, 64, NULL);
 }
 
-TEST(so_it_is_in_another_thread_but_not_beside_a_non_blocking_stream)
+TEST(so_it_is_in_another_thread_unless_the_stream_is_non_blocking)
 {
 	cudaStream_t stream = stream_of(cudaStreamNonBlocking);
 	char *pinned = pinned_of(64);
 	cudaGraph_t graph;
-	struct call call;
 
 	begin(own);
-	call_start(&call, legacy_call, pinned);
-	ck_assert_int_eq(call_end(&call), (int)cudaErrorStreamCaptureImplicit);
+	ck_assert_int_eq(in_another_thread(legacy_call, pinned), cudaErrorStreamCaptureImplicit);
 	end_broken(own);
 
 	begin(stream);
-	call_start(&call, legacy_call, pinned);
-	ck_assert_int_eq(call_end(&call), (int)cudaSuccess);
+	ck_assert_int_eq(in_another_thread(legacy_call, pinned), cudaSuccess);
 	graph = end(stream);
 	ck_cuda(cudaGraphDestroy(graph));
 	ck_cuda(cudaStreamDestroy(stream));
@@ -146,21 +159,11 @@ TEST(waits_and_allocations_are_refused_and_with_a_relaxed_mode_waits_alone)
 	void *mem = NULL;
 
 	exchange(cudaStreamCaptureModeThreadLocal);
-	begin(own);
-	ck_refused(cudaStreamSynchronize(own), cudaErrorStreamCaptureUnsupported);
-	end_broken(own);
-	begin(own);
-	ck_refused(cudaStreamQuery(own), cudaErrorStreamCaptureUnsupported);
-	end_broken(own);
-	begin(own);
-	ck_refused(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
-	end_broken(own);
-	begin(own);
-	ck_refused(cudaMalloc(&mem, 64), cudaErrorStreamCaptureUnsupported);
-	end_broken(own);
-	begin(own);
-	ck_refused(cudaEventQuery(event), cudaErrorStreamCaptureUnsupported);
-	end_broken(own);
+	ck_breaks(own, cudaStreamSynchronize(own), cudaErrorStreamCaptureUnsupported);
+	ck_breaks(own, cudaStreamQuery(own), cudaErrorStreamCaptureUnsupported);
+	ck_breaks(own, cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+	ck_breaks(own, cudaMalloc(&mem, 64), cudaErrorStreamCaptureUnsupported);
+	ck_breaks(own, cudaEventQuery(event), cudaErrorStreamCaptureUnsupported);
 
 	exchange(cudaStreamCaptureModeRelaxed);
 	begin(own);
@@ -180,15 +183,12 @@ TEST(a_wait_for_the_device_is_refused_in_every_thread_and_breaks_the_capture, .l
 {
 	cudaStream_t stream = stream_of(cudaStreamNonBlocking);
 	const cudaStream_t captured = _i ? stream : own;
-	struct call call;
 
 	exchange(cudaStreamCaptureModeThreadLocal);
 	begin(captured);
-	call_start(&call, wait_for_device, NULL);
-	ck_assert_int_eq(call_end(&call), (int)cudaErrorStreamCaptureUnsupported);
+	ck_assert_int_eq(in_another_thread(wait_for_device, NULL), cudaErrorStreamCaptureUnsupported);
 	end_broken(captured);
-	call_start(&call, wait_for_device, NULL);
-	ck_assert_int_eq(call_end(&call), (int)cudaSuccess);
+	ck_assert_int_eq(in_another_thread(wait_for_device, NULL), cudaSuccess);
 	ck_cuda(cudaStreamDestroy(stream));
 }
 
@@ -201,19 +201,16 @@ static int allocate(void *unused)
 	return ret ? ret : (int)cudaFree(mem);
 }
 
-TEST(another_thread_may_allocate_beside_a_thread_local_capture_not_beside_a_global_one)
+TEST(another_thread_may_allocate_during_a_thread_local_capture_not_during_a_global_one)
 {
 	cudaGraph_t graph;
-	struct call call;
 
 	begin(own);
-	call_start(&call, allocate, NULL);
-	ck_assert_int_eq(call_end(&call), (int)cudaSuccess);
+	ck_assert_int_eq(in_another_thread(allocate, NULL), cudaSuccess);
 	ck_cuda(cudaGraphDestroy(end(own)));
 
 	ck_cuda(cudaStreamBeginCapture(own, cudaStreamCaptureModeGlobal));
-	call_start(&call, allocate, NULL);
-	ck_assert_int_eq(call_end(&call), (int)cudaErrorStreamCaptureUnsupported);
+	ck_assert_int_eq(in_another_thread(allocate, NULL), cudaErrorStreamCaptureUnsupported);
 	ck_refused(cudaStreamEndCapture(own, &graph), cudaErrorStreamCaptureInvalidated);
 }
 
@@ -243,9 +240,7 @@ TEST(events_fork_and_join_inside_and_nothing_outside_is_waited_for)
 	ck_cuda(cudaStreamSynchronize(own));
 	ck_cuda(cudaEventQuery(forks));
 
-	begin(own);
-	ck_refused(cudaStreamWaitEvent(own, forks, 0), cudaErrorStreamCaptureIsolation);
-	end_broken(own);
+	ck_breaks(own, cudaStreamWaitEvent(own, forks, 0), cudaErrorStreamCaptureIsolation);
 	ck_cuda(cudaEventDestroy(forks));
 	ck_cuda(cudaEventDestroy(other));
 	ck_cuda(cudaStreamDestroy(stream));

@@ -30,10 +30,18 @@ static void begin(uint64_t enough_ns)
 	issued = 0;
 }
 
+static void begin_enough(void)
+{
+	begin(ENOUGH);
+}
+
 static void end(void)
 {
 	rnl__pace_fini(&pace);
 }
+
+/* A test of jobs that are enough if they take ENOUGH. */
+#define PACE_TEST(name) TEST(name, .setup = begin_enough, .teardown = end)
 
 static unsigned nr_on_stream(void)
 {
@@ -61,6 +69,15 @@ static void pass(unsigned nr, uint64_t ns)
 	leave(nr);
 }
 
+/* Completes a hundred quick jobs, which took @ns each at most. */
+static void learn(uint64_t ns)
+{
+	for (int i = 0; i < 100; i++) {
+		fill(&quick);
+		pass(1, ns);
+	}
+}
+
 TEST(of_an_unknown_function_two_jobs_are_enough)
 {
 	static const uint64_t enough[] = { 1, 3, 1000, 300001, ENOUGH };
@@ -84,23 +101,20 @@ TEST(without_a_bound_the_stream_is_filled)
 	end();
 }
 
-TEST(of_a_long_function_two_jobs_are_on_the_stream_until_one_leaves)
+PACE_TEST(of_a_long_function_two_jobs_are_on_the_stream_until_one_leaves)
 {
-	begin(ENOUGH);
 	fill(&quick);
 	rnl__pace_took_at_least(&pace, 1, 1, 300 * ENOUGH);
 	for (int i = 0; i < 10; i++) {
 		pass(1, 300 * ENOUGH);
 		ck_assert_uint_eq(fill(&quick), 2);
 	}
-	end();
 }
 
-TEST(jobs_that_pass_quickly_are_soon_as_many_as_there_may_be)
+PACE_TEST(jobs_that_pass_quickly_are_soon_as_many_as_there_may_be)
 {
 	unsigned looks = 0;
 
-	begin(ENOUGH);
 	for (; fill(&quick) < LIMIT && looks < 100; looks++)
 		pass(nr_on_stream() < 8 ? 1 : 8, 5000);
 	ck_assert_uint_le(looks, 20);
@@ -109,44 +123,29 @@ TEST(jobs_that_pass_quickly_are_soon_as_many_as_there_may_be)
 		pass(8, ENOUGH / LIMIT);
 		ck_assert_uint_eq(fill(&quick), LIMIT);
 	}
-	end();
 }
 
-TEST(there_are_as_many_as_fit_into_the_time)
+PACE_TEST(there_are_as_many_as_fit_into_the_time)
 {
-	begin(ENOUGH);
-	for (int i = 0; i < 100; i++) {
-		fill(&quick);
-		pass(1, ENOUGH / 10);
-	}
+	learn(ENOUGH / 10);
 	ck_assert_uint_ge(fill(&quick), 10);
 	ck_assert_uint_le(fill(&quick), 11);
-	end();
 }
 
-TEST(a_worker_that_is_slow_does_not_take_the_device_for_slow)
+PACE_TEST(a_worker_that_is_slow_does_not_take_the_device_for_slow)
 {
-	begin(ENOUGH);
-	for (int i = 0; i < 100; i++) {
-		fill(&quick);
-		pass(1, 1000);
-	}
+	learn(1000);
 	for (int i = 0; i < 100; i++) {
 		ck_assert_uint_eq(fill(&quick), LIMIT);
 		pass(8, 100 * ENOUGH);		/* the worker did not look earlier */
 	}
-	end();
 }
 
-TEST(a_function_that_takes_longer_than_before_is_known_at_once_and_forgotten_slowly)
+PACE_TEST(a_function_that_takes_longer_than_before_is_known_at_once_and_forgotten_slowly)
 {
 	unsigned nr;
 
-	begin(ENOUGH);
-	for (int i = 0; i < 100; i++) {
-		fill(&quick);
-		pass(1, 1000);
-	}
+	learn(1000);
 	fill(&quick);
 	/* The oldest mark covers eight jobs. */
 	rnl__pace_took_at_least(&pace, first, first + 7, 8 * ENOUGH);
@@ -158,16 +157,11 @@ TEST(a_function_that_takes_longer_than_before_is_known_at_once_and_forgotten_slo
 		pass(1, 1000);
 	ck_assert_uint_ge(nr, 5);
 	ck_assert_uint_le(nr, 60);
-	end();
 }
 
-TEST(functions_have_estimates_of_their_own_and_share_the_time_of_a_mark_by_them)
+PACE_TEST(functions_have_estimates_of_their_own_and_share_the_time_of_a_mark_by_them)
 {
-	begin(ENOUGH);
-	for (int i = 0; i < 100; i++) {
-		fill(&quick);
-		pass(1, 1000);
-	}
+	learn(1000);
 	leave(nr_on_stream());
 	ck_assert_uint_eq(fill(&other), 2);
 	leave(2);
@@ -179,14 +173,12 @@ TEST(functions_have_estimates_of_their_own_and_share_the_time_of_a_mark_by_them)
 	leave(nr_on_stream());
 	ck_assert_uint_ge(rnl__pace_guess(&pace, &other), ENOUGH);
 	ck_assert_uint_le(rnl__pace_guess(&pace, &quick), 10000);
-	end();
 }
 
-TEST(internal_jobs_do_not_count_and_teach_nothing)
+PACE_TEST(internal_jobs_do_not_count_and_teach_nothing)
 {
 	uint32_t before;
 
-	begin(ENOUGH);
 	ck_assert_uint_eq(fill(&internal), LIMIT);
 	leave(LIMIT - 1);
 	before = rnl__pace_guess(&pace, &quick);
@@ -197,12 +189,10 @@ TEST(internal_jobs_do_not_count_and_teach_nothing)
 	ck_assert_uint_eq(rnl__pace_guess(&pace, &internal), 0);
 	leave(2);
 	ck_assert_uint_eq(pace.ahead_ns, 0);
-	end();
 }
 
-TEST(an_estimate_has_its_bounds)
+PACE_TEST(an_estimate_has_its_bounds)
 {
-	begin(ENOUGH);
 	rnl__pace_add(&pace, &quick, ++issued);
 	rnl__pace_took_at_least(&pace, 1, 1, UINT64_MAX);
 	ck_assert_uint_eq(rnl__pace_guess(&pace, &quick), UINT32_MAX);
@@ -214,16 +204,11 @@ TEST(an_estimate_has_its_bounds)
 	ck_assert_uint_ge(rnl__pace_guess(&pace, &quick), 1);
 	ck_assert_uint_le(rnl__pace_guess(&pace, &quick), 10);
 	ck_assert_uint_eq(pace.ahead_ns, 0);
-	end();
 }
 
-TEST(behind_a_job_that_takes_longer_than_expected_no_other_is_issued)
+PACE_TEST(after_a_job_that_takes_longer_than_expected_no_other_is_issued)
 {
-	begin(ENOUGH);
-	for (int i = 0; i < 100; i++) {
-		fill(&quick);
-		pass(1, 1000);
-	}
+	learn(1000);
 	leave(nr_on_stream() - 2);
 	ck_assert(!rnl__pace_enough(&pace, 2));
 	rnl__pace_took_at_least(&pace, first, first, ENOUGH);
@@ -234,5 +219,4 @@ TEST(behind_a_job_that_takes_longer_than_expected_no_other_is_issued)
 	ck_assert(!rnl__pace_long(&pace));
 	leave(1);
 	ck_assert_uint_eq(pace.ahead_ns, 0);
-	end();
 }

@@ -28,22 +28,26 @@ static void queue_of(uint64_t limit)
 }
 
 /* Puts a job like a submit does. */
-static int put(struct rnl_job *job, bool keyed)
+static void put_flagged(struct rnl_job *job, uint32_t flags)
 {
-	int ret = rnl__queue_reserve(&q, 1);
-
-	job->flags = keyed ? RNL__JOB_KEYED : 0;
-	if (ret == 1)
-		rnl__queue_put(&q, job);
-	return ret;
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
+	job->flags = flags;
+	rnl__queue_put(&q, job);
 }
+
+static void put(struct rnl_job *job, bool keyed)
+{
+	put_flagged(job, keyed ? RNL__JOB_KEYED : 0);
+}
+
+#define ck_takes(job) ck_assert_ptr_eq(rnl__queue_take(&q, 0), job)
 
 TEST(each_lane_is_first_in_first_out, .timeout_s = 60)
 {
 	queue_of(64);
-	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_takes(NULL);
 	for (unsigned i = 0; i < 32; i++)
-		ck_assert_int_eq(put(&jobs[i], i & 1), 1);
+		put(&jobs[i], i & 1);
 	ck_assert(rnl__queue_holds(&q, 0));
 	ck_assert_uint_eq(rnl__queue_length(&q), 32);
 	for (unsigned next[2] = { 0, 1 }, i = 0; i < 32; i++) {
@@ -56,17 +60,17 @@ TEST(each_lane_is_first_in_first_out, .timeout_s = 60)
 		next[lane] += 2;
 	}
 	ck_assert(!rnl__queue_holds(&q, 0));
-	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_takes(NULL);
 	ck_assert_uint_eq(rnl__queue_length(&q), 0);
 }
 
-TEST(neither_lane_starves_the_other, .timeout_s = 60)
+TEST(no_lane_starves_the_other, .timeout_s = 60)
 {
 	unsigned keyed = 0;
 
 	queue_of(64);
 	for (unsigned i = 0; i < 40; i++)
-		ck_assert_int_eq(put(&jobs[i], i < 20), 1);
+		put(&jobs[i], i < 20);
 	for (unsigned i = 0; i < 20; i++)
 		keyed += rnl__queue_take(&q, 0) < &jobs[20];
 	ck_assert_uint_eq(keyed, 10);
@@ -80,7 +84,7 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
 	for (unsigned i = 0; i < 3; i++) {
 		jobs[i].barrier = i == 2 ? &other : &ours;
-		ck_assert_int_eq(put(&jobs[i], false), 1);
+		put(&jobs[i], false);
 	}
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &other, 0, 0));
 	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0, 0), &jobs[0]);
@@ -90,18 +94,16 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 	rnl__job_set_round(&jobs[1], 0);
 	/* A keyed job keeps its place, even if it is one of the barrier. */
 	jobs[3].barrier = &ours;
-	ck_assert_int_eq(put(&jobs[3], true), 1);
+	put(&jobs[3], true);
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
 	while (rnl__queue_holds(&q, 0))
 		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
 	/* An urgent job is taken first. */
-	ck_assert_int_eq(put(&jobs[0], false), 1);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
-	jobs[4].flags = RNL__JOB_FIRST;
+	put(&jobs[0], false);
 	jobs[4].barrier = &ours;
-	rnl__queue_put(&q, &jobs[4]);
+	put_flagged(&jobs[4], RNL__JOB_FIRST);
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[4]);
+	ck_takes(&jobs[4]);
 	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0, 0), &jobs[0]);
 	ck_assert_uint_eq(rnl__queue_length(&q), 0);
 }
@@ -109,25 +111,18 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 TEST(only_the_open_lane_is_stolen_from, .timeout_s = 60)
 {
 	queue_of(64);
-	ck_assert_int_eq(put(&jobs[0], true), 1);
+	put(&jobs[0], true);
 	ck_assert(rnl__queue_holds(&q, 0));
 	ck_assert(!rnl__queue_stealable(&q, false));
 	ck_assert_ptr_null(rnl__queue_steal(&q, false));
-	ck_assert_int_eq(put(&jobs[1], false), 1);
+	put(&jobs[1], false);
 	ck_assert(rnl__queue_stealable(&q, false));
 	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[1]);
 	ck_assert_ptr_null(rnl__queue_steal(&q, false));
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+	ck_takes(&jobs[0]);
 }
 
 /* ---- several devices -------------------------------------------------------- */
-
-static void put_flagged(struct rnl_job *job, uint32_t flags)
-{
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
-	job->flags = flags;
-	rnl__queue_put(&q, job);
-}
 
 TEST(only_those_of_the_device_take_what_is_placed_there, .timeout_s = 60)
 {
@@ -149,7 +144,7 @@ TEST(only_those_of_the_device_take_what_is_placed_there, .timeout_s = 60)
 		ck_assert_uint_eq(rnl__queue_length(&q), 0);
 		/* The queue's owner is on the device. */
 		put_flagged(&jobs[0], flags[i]);
-		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+		ck_takes(&jobs[0]);
 		ck_assert_uint_eq(rnl__queue_taken(&q), 2);
 	}
 }
@@ -179,7 +174,7 @@ static struct rnl_job *take_next_urgent(void)
 }
 
 /* Of 40 jobs, half are placed; of the first 20 taken jobs, half are placed, too. */
-static void neither_starves(struct rnl_job *(*take)(void), uint32_t flags)
+static void no_lane_starves(struct rnl_job *(*take)(void), uint32_t flags)
 {
 	unsigned placed = 0;
 
@@ -193,11 +188,11 @@ static void neither_starves(struct rnl_job *(*take)(void), uint32_t flags)
 
 TEST(placed_jobs_do_not_starve_the_others_nor_these_them, .timeout_s = 60)
 {
-	neither_starves(take_next, 0);
-	neither_starves(take_next, RNL__JOB_FIRST);
-	neither_starves(steal_next, 0);
-	neither_starves(steal_next, RNL__JOB_FIRST);
-	neither_starves(take_next_urgent, RNL__JOB_FIRST);
+	no_lane_starves(take_next, 0);
+	no_lane_starves(take_next, RNL__JOB_FIRST);
+	no_lane_starves(steal_next, 0);
+	no_lane_starves(steal_next, RNL__JOB_FIRST);
+	no_lane_starves(take_next_urgent, RNL__JOB_FIRST);
 }
 
 TEST(a_placed_job_goes_before_a_barriers_next_one, .timeout_s = 60)
@@ -218,13 +213,13 @@ TEST(the_bound_is_exact_and_moves_with_what_is_taken, .timeout_s = 60)
 {
 	queue_of(8);
 	for (unsigned i = 0; i < 8; i++)
-		ck_assert_int_eq(put(&jobs[i], i & 1), 1);
+		put(&jobs[i], i & 1);
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(rnl__queue_reserve(&q, 1), -EAGAIN);
 	ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
 	ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
-	ck_assert_int_eq(put(&jobs[8], false), 1);
-	ck_assert_int_eq(put(&jobs[9], false), 1);
+	put(&jobs[8], false);
+	put(&jobs[9], false);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -EAGAIN);
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 10);
 }
@@ -236,72 +231,69 @@ TEST(a_row_takes_the_room_there_is_and_keeps_its_order, .timeout_s = 60)
 	for (unsigned i = 0; i < 16; i++)
 		row[i] = &jobs[i];
 	queue_of(10);
-	ck_assert_int_eq(put(&jobs[20], false), 1);
+	put(&jobs[20], false);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 16), 9);
 	rnl__queue_put_row(&q, row, 9);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 4), -EAGAIN);
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[20]);
+	ck_takes(&jobs[20]);
 	for (unsigned i = 0; i < 9; i++)
-		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
+		ck_takes(&jobs[i]);
 	ck_assert(!rnl__queue_holds(&q, 0));
 }
 
 TEST(a_closed_queue_refuses_and_gives_what_it_has, .timeout_s = 60)
 {
 	queue_of(8);
-	ck_assert_int_eq(put(&jobs[0], false), 1);
+	put(&jobs[0], false);
 	rnl__queue_close(&q);
 	rnl__queue_close(&q);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -ESHUTDOWN);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 5), -ESHUTDOWN);
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 1);
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+	ck_takes(&jobs[0]);
 }
 
 TEST(the_urgent_lane_goes_first_and_is_stolen_from, .timeout_s = 60)
 {
 	queue_of(8);
-	ck_assert_int_eq(put(&jobs[0], false), 1);
-	ck_assert_int_eq(put(&jobs[1], true), 1);
-	for (unsigned i = 2; i < 6; i++) {
-		ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
-		jobs[i].flags = RNL__JOB_FIRST;
-		rnl__queue_put(&q, &jobs[i]);
-	}
+	put(&jobs[0], false);
+	put(&jobs[1], true);
+	for (unsigned i = 2; i < 6; i++)
+		put_flagged(&jobs[i], RNL__JOB_FIRST);
 	ck_assert(rnl__queue_holds_urgent(&q, false));
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[2]);
+	ck_takes(&jobs[2]);
 	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[3]);
 	ck_assert_ptr_eq(rnl__queue_take_urgent(&q, false), &jobs[4]);
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[5]);
+	ck_takes(&jobs[5]);
 	ck_assert(!rnl__queue_holds_urgent(&q, false));
 	ck_assert_ptr_null(rnl__queue_take_urgent(&q, false));
 	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[0]);
 	ck_assert(!rnl__queue_stealable(&q, false));
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[1]);
+	ck_takes(&jobs[1]);
 }
 
 TEST(a_worker_that_is_away_refuses_but_gives_what_it_has, .timeout_s = 60)
 {
 	queue_of(8);
-	ck_assert_int_eq(put(&jobs[0], false), 1);
+	put(&jobs[0], false);
 	rnl__queue_leave(&q);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -ESTALE);
 	ck_assert(!rnl__queue_reserve_accepted(&q));
 	ck_assert_uint_eq(rnl__queue_length(&q), 1);
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+	ck_takes(&jobs[0]);
 	ck_assert_uint_eq(rnl__queue_length(&q), 0);
 	rnl__queue_serve(&q);
-	ck_assert_int_eq(put(&jobs[1], false), 1);
+	put(&jobs[1], false);
 	rnl__queue_leave(&q);
 	rnl__queue_close(&q);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -ESHUTDOWN);
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 2);
 }
 
-TEST(what_is_accepted_already_has_space_full_or_closed, .timeout_s = 60)
+TEST(an_accepted_job_has_space_in_a_full_or_closed_queue, .timeout_s = 60)
 {
 	queue_of(1);
-	ck_assert_int_eq(put(&jobs[0], false), 1);
+	put(&jobs[0], false);
 	for (unsigned i = 1; i < 4; i++) {
 		ck_assert(rnl__queue_reserve_accepted(&q));
 		rnl__queue_put(&q, &jobs[i]);
@@ -339,7 +331,7 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 	ck_assert_int_eq(put_keyed(&jobs[4], 0), -ESTALE);
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert(!rnl__queue_lane_done(&q, 0));
-		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
+		ck_takes(&jobs[i]);
 		/* A taken job is not done. */
 		ck_assert(!rnl__queue_lane_done(&q, 0));
 		rnl__queue_keyed_done(&q, 0);
@@ -347,7 +339,7 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 	ck_assert(rnl__queue_lane_done(&q, 0));
 	/* A take from this lane does not see the other lane's job. */
 	ck_assert(!rnl__queue_holds(&q, 0));
-	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_takes(NULL);
 	ck_assert_uint_eq(rnl__queue_length(&q), 1);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 1), &jobs[3]);
 	rnl__queue_keyed_done(&q, 1);
@@ -356,8 +348,8 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 	ck_assert_int_eq(put_keyed(&jobs[5], 2), 0);
 	rnl__queue_shut_lane(&q, 1);
 	ck_assert(rnl__queue_lane_done(&q, 1));
-	ck_assert_ptr_null(rnl__queue_take(&q, 0));
-	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_takes(NULL);
+	ck_takes(NULL);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 2), &jobs[5]);
 }
 
@@ -401,23 +393,23 @@ TEST(a_scan_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 6
 		queue_of(8);
 		for (unsigned i = 0; i < 5; i++) {
 			jobs[i].key = picks >> i & 1;
-			ck_assert_int_eq(put(&jobs[i], picks & 1), 1);
+			put(&jobs[i], picks & 1);
 		}
 		ck_assert_ptr_null(scan_all(pick_none));
 		picked = scan_all(pick_marked);
 		ck_assert_uint_eq(rnl__queue_length(&q),
 				  5 - (unsigned)__builtin_popcount(picks));
-		ck_assert_int_eq(put(&jobs[5], picks & 1), 1);
+		put(&jobs[5], picks & 1);
 		for (unsigned i = 0; i < 5; i++) {
 			if (jobs[i].key) {
 				ck_assert_ptr_eq(picked, &jobs[i]);
 				picked = picked->link;
 			} else {
-				ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
+				ck_takes(&jobs[i]);
 			}
 		}
 		ck_assert_ptr_null(picked);
-		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[5]);
+		ck_takes(&jobs[5]);
 		ck_assert(!rnl__queue_holds(&q, 0));
 		jobs[5].key = 0;
 	}
@@ -435,8 +427,8 @@ TEST(a_scan_looks_at_placed_jobs, .timeout_s = 60)
 		}
 		ck_assert_ptr_eq(scan_all(pick_marked), &jobs[1]);
 		ck_assert_uint_eq(rnl__queue_length(&q), 2);
-		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
-		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[2]);
+		ck_takes(&jobs[0]);
+		ck_takes(&jobs[2]);
 		jobs[1].key = 0;
 	}
 }
@@ -449,7 +441,7 @@ TEST(a_scan_goes_on_where_it_was_while_jobs_are_taken, .timeout_s = 60)
 	queue_of(MANY);
 	for (unsigned i = 0; i < MANY; i++) {
 		many[i].key = i % 10 == 9;
-		ck_assert_int_eq(put(&many[i], false), 1);
+		put(&many[i], false);
 	}
 	/* Takes fewer jobs than the scan has seen, then more.  A taker may reuse a job's memory. */
 	while (rnl__scan_on(&scan)) {
@@ -480,7 +472,7 @@ TEST(a_lane_is_done_with_the_jobs_that_a_scan_took, .timeout_s = 60)
 	}
 	rnl__queue_shut_lane(&q, 0);
 	ck_assert_ptr_eq(scan_all(pick_marked), &jobs[1]);
-	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+	ck_takes(&jobs[0]);
 	rnl__queue_keyed_done(&q, 0);
 	ck_assert(!rnl__queue_lane_done(&q, 0));
 	rnl__queue_keyed_removed(&q, 0);
@@ -534,7 +526,7 @@ static void *putter_main(void *arg)
 		item->job.flags = i % 4 == 0 ? RNL__JOB_KEYED : 0;
 		item->job.key = i % 8 > 5;	/* a scan takes it out, or a taker before */
 		rnl__queue_put(&q, &item->job);
-		atomic_fetch_add(&nr_put, 1);
+		nr_put++;
 	}
 	return NULL;
 }
@@ -545,7 +537,7 @@ static void *taker_main(void *arg)
 	unsigned last[NR_PUTTERS] = { 0 };
 
 	/* Closed and counted: all accepted jobs must arrive. */
-	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
+	while (!closed || nr_taken < rnl__queue_accepted(&q)) {
 		struct rnl_job *job = owner ? rnl__queue_take(&q, 0) : rnl__queue_steal(&q, false);
 		struct item *item;
 
@@ -561,7 +553,7 @@ static void *taker_main(void *arg)
 			ck_assert(item->number == 0 || item->number > last[item->putter]);
 			last[item->putter] = item->number;
 		}
-		atomic_fetch_add(&nr_taken, 1);
+		nr_taken++;
 	}
 	return NULL;
 }
@@ -569,7 +561,7 @@ static void *taker_main(void *arg)
 static void *scanner_main(void *arg)
 {
 	(void)arg;
-	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
+	while (!closed || nr_taken < rnl__queue_accepted(&q)) {
 		struct rnl__scan scan = { .queue = &q, .pick = pick_marked };
 		struct rnl_job *job, *next;
 
@@ -578,7 +570,7 @@ static void *scanner_main(void *arg)
 		for (job = scan.picked; job; job = next) {
 			next = job->link;
 			rnl_container_of(job, struct item, job)->taken++;
-			atomic_fetch_add(&nr_taken, 1);
+			nr_taken++;
 		}
 		sched_yield();
 	}
@@ -592,9 +584,8 @@ static void many_threads(unsigned nr, bool close_early)
 
 	queue_of(256);
 	nr_items = nr;
-	atomic_store(&nr_taken, 0);
-	atomic_store(&nr_put, 0);
-	atomic_store(&closed, false);
+	nr_taken = nr_put = 0;
+	closed = false;
 	for (uintptr_t i = 0; i < NR_PUTTERS; i++) {
 		items[i] = calloc(nr, sizeof(struct item));
 		ck_assert_ptr_nonnull(items[i]);
@@ -604,18 +595,18 @@ static void many_threads(unsigned nr, bool close_early)
 		must(pthread_create(&takers[i], NULL, taker_main, (void *)i));
 	must(pthread_create(&walker, NULL, scanner_main, NULL));
 	if (close_early) {
-		while (atomic_load(&nr_taken) < nr / 4)
+		while (nr_taken < nr / 4)
 			sched_yield();
 		rnl__queue_close(&q);
 	}
 	for (unsigned i = 0; i < NR_PUTTERS; i++)
 		must(pthread_join(putters[i], NULL));
-	atomic_store(&closed, true);
+	closed = true;
 	for (unsigned i = 0; i < NR_TAKERS; i++)
 		must(pthread_join(takers[i], NULL));
 	must(pthread_join(walker, NULL));
-	ck_assert_uint_eq(atomic_load(&nr_put), rnl__queue_accepted(&q));
-	ck_assert_uint_eq(atomic_load(&nr_taken), atomic_load(&nr_put));
+	ck_assert_uint_eq(nr_put, rnl__queue_accepted(&q));
+	ck_assert_uint_eq(nr_taken, nr_put);
 	for (unsigned p = 0; p < NR_PUTTERS; p++) {
 		for (unsigned i = 0; i < nr; i++) {
 			ck_assert_uint_le(items[p][i].taken, 1);
@@ -623,17 +614,17 @@ static void many_threads(unsigned nr, bool close_early)
 		}
 		free(items[p]);
 	}
-	ck_assert_uint_eq(total, atomic_load(&nr_taken));
+	ck_assert_uint_eq(total, nr_taken);
 	if (!close_early)
 		ck_assert_uint_eq(total, NR_PUTTERS * nr);
 }
 
-TEST(what_many_put_many_take_once, .timeout_s = 60)
+TEST(each_job_that_many_put_is_taken_once, .timeout_s = 60)
 {
 	many_threads(100000, false);
 }
 
-TEST(what_is_accepted_beside_a_close_is_taken, .timeout_s = 60)
+TEST(jobs_accepted_during_a_close_are_taken, .timeout_s = 60)
 {
 	for (unsigned i = 0; i < 20; i++)
 		many_threads(4000, true);

@@ -50,7 +50,7 @@ static void begin(uint64_t nr_records, unsigned limit, enum rnl_trace_timing tim
 
 static void end(void)
 {
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	must(device->ops->wait(RNL__NEVER));
 	rnl__track_free(&track);
 	rnl__stream_detach();
 }
@@ -126,6 +126,14 @@ static void run(uint64_t number, unsigned nr_ops)
 	rnl__track_called(&track, &job, number, 0, 0);
 }
 
+/* Ends jobs @first to @last on the device. */
+static void end_jobs(uint64_t first, uint64_t last)
+{
+	must(device->ops->wait(RNL__NEVER));
+	for (uint64_t number = first; number <= last; number++)
+		rnl__track_done(&track, number, true);
+}
+
 static uint64_t count(enum rnl__track_kind kind, bool timed)
 {
 	uint64_t nr, nr_such = 0;
@@ -154,9 +162,7 @@ TEST(jobs_for_which_no_event_is_left_are_noted_without_times)
 		run(number, 0);
 	/* The first job has its own begin event; each other job uses the previous end. */
 	ck_assert_uint_eq(track.nr_free, 0);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
-	for (uint64_t number = 1; number <= NR; number++)
-		rnl__track_done(&track, number, true);
+	end_jobs(1, NR);
 	ck_assert_uint_eq(count(RNL__TRACK_CALL, false), NR);
 	ck_assert_uint_eq(count(RNL__TRACK_DONE, false), NR);
 	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), nr_jobs);
@@ -178,9 +184,7 @@ TEST(operations_leave_the_events_that_jobs_need)
 	for (uint64_t number = 2; number <= NR; number++)
 		run(number, RNL__TRACK_OPS);
 	ck_assert_uint_lt(track.nr_free, 4);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
-	for (uint64_t number = 1; number <= NR; number++)
-		rnl__track_done(&track, number, true);
+	end_jobs(1, NR);
 	ck_assert_uint_ge(count(RNL__TRACK_DONE, true), 2);
 	ck_assert_uint_ge(count(RNL__TRACK_IN, false), RNL__TRACK_OPS);
 	ck_assert_uint_eq(track.nr_free, nr_free);
@@ -212,14 +216,13 @@ TEST(a_job_whose_begin_is_not_recorded_anew_begins_no_earlier_than_it_issues)
 	begin(NR_RECORDS, 4, RNL_TRACE_EVERY);
 	nr_free = track.nr_free;
 	rnl__track_begin(&track, &job, 1, 0, false);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	must(device->ops->wait(RNL__NEVER));
 	called = rnl__now();
 	ck_assert_int_eq(plan("fail=cudaEventRecord:1:2"), 0);
 	rnl__track_issue(&track);
 	ck_assert_uint_eq(track.nr_free, nr_free);
 	rnl__track_called(&track, &job, 1, 0, 0);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
-	rnl__track_done(&track, 1, true);
+	end_jobs(1, 1);
 	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), 1);
 	ck_assert_uint_ge(begin_of_first_job(), called);
 	ck_assert_uint_eq(track.nr_free, nr_free);
@@ -264,8 +267,7 @@ TEST(an_idle_worker_asks_the_clock_anew_once_in_a_second)
 		ck_assert_uint_gt(track.based, based);
 	ck_assert_uint_eq(track.nr_free, nr_free);
 	run(1, 2);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
-	rnl__track_done(&track, 1, true);
+	end_jobs(1, 1);
 	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), 1);
 	end();
 }
@@ -283,8 +285,7 @@ TEST(a_busy_workers_clock_is_moved_on_after_a_second)
 	for (uint64_t number = 1; number <= 3; number++) {
 		from = rnl__now();
 		run(number, 1);
-		ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
-		rnl__track_done(&track, number, true);
+		end_jobs(number, number);
 		if (track.exact)
 			continue;
 		/* The first job's end sets the base; on a busy machine a later end may, too. */

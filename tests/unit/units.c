@@ -36,6 +36,14 @@ static int no_error(void)
 	return 0;
 }
 
+/* Returns the number of calls of no_error() while a thread asks all runtimes. */
+static unsigned nr_asked(int error)
+{
+	nr_calls = 0;
+	ck_assert_int_eq(rnl__units_error(), error);
+	return nr_calls;
+}
+
 static struct rnl__cuda_unit unit_of(int (*last_error)(void), unsigned from, unsigned to)
 {
 	return (struct rnl__cuda_unit){
@@ -47,9 +55,9 @@ static struct rnl__cuda_unit unit_of(int (*last_error)(void), unsigned from, uns
 static void *ask_twice(void *unused)
 {
 	(void)unused;
-	ck_assert_int_eq(rnl__units_join(), 0);
-	ck_assert_int_eq(rnl__units_error(), 0);
-	ck_assert_int_eq(rnl__units_error(), 0);
+	must(rnl__units_join());
+	must(rnl__units_error());
+	must(rnl__units_error());
 	rnl__units_leave();
 	return NULL;
 }
@@ -68,9 +76,9 @@ TEST(a_removal_waits_for_a_thread_that_asks)
 	pthread_t asks, removes;
 
 	must(rnl__cuda_unit_add(&unit));
-	ck_assert_int_eq(pthread_create(&asks, NULL, ask_twice, NULL), 0);
+	must(pthread_create(&asks, NULL, ask_twice, NULL));
 	gate_await(&gate, 1);
-	ck_assert_int_eq(pthread_create(&removes, NULL, remove_unit, &unit), 0);
+	must(pthread_create(&removes, NULL, remove_unit, &unit));
 	nanosleep(&moment, NULL);	/* time for the wrong event to happen */
 	ck_assert(!removed);
 	gate_open(&gate);
@@ -88,22 +96,16 @@ TEST(each_runtime_is_asked_once_though_units_come_and_go)
 		units[i].runtime = &units;
 		must(rnl__cuda_unit_add(&units[i]));
 	}
-	ck_assert_int_eq(rnl__units_join(), 0);
-	ck_assert_int_eq(rnl__units_error(), 0);
-	nr_calls = 0;
-	ck_assert_int_eq(rnl__units_error(), 0);
-	ck_assert_uint_eq(nr_calls, 1);
+	must(rnl__units_join());
+	must(rnl__units_error());
+	ck_assert_uint_eq(nr_asked(0), 1);
 	/* Another unit of the runtime replaces the unit that was asked. */
 	rnl__cuda_unit_remove(&units[0]);
-	ck_assert_int_eq(rnl__units_error(), 0);
-	nr_calls = 0;
-	ck_assert_int_eq(rnl__units_error(), 0);
-	ck_assert_uint_eq(nr_calls, 1);
+	must(rnl__units_error());
+	ck_assert_uint_eq(nr_asked(0), 1);
 	rnl__cuda_unit_remove(&units[1]);
 	rnl__cuda_unit_remove(&units[2]);
-	nr_calls = 0;
-	ck_assert_int_eq(rnl__units_error(), 0);
-	ck_assert_uint_eq(nr_calls, 0);
+	ck_assert_uint_eq(nr_asked(0), 0);
 	rnl__units_leave();
 }
 
@@ -113,30 +115,24 @@ TEST(the_first_error_is_returned_and_all_are_asked)
 
 	must(rnl__cuda_unit_add(&first));
 	must(rnl__cuda_unit_add(&second));
-	ck_assert_int_eq(rnl__units_join(), 0);
+	must(rnl__units_join());
 	ck_assert_int_eq(rnl__units_error(), 7);
-	nr_calls = 0;
-	ck_assert_int_eq(rnl__units_error(), 7);
-	ck_assert_uint_eq(nr_calls, 1);
+	ck_assert_uint_eq(nr_asked(7), 1);
 	rnl__units_leave();
 	rnl__cuda_unit_remove(&second);
 	rnl__cuda_unit_remove(&first);
 }
 
-TEST(a_thread_that_has_not_joined_asks_nobody)
+TEST(a_thread_that_has_not_joined_asks_no_runtime)
 {
 	struct rnl__cuda_unit unit = unit_of(no_error, 0, 1);
 
 	must(rnl__cuda_unit_add(&unit));
-	ck_assert_int_eq(rnl__units_error(), 0);
-	ck_assert_uint_eq(nr_calls, 0);
-	ck_assert_int_eq(rnl__units_join(), 0);
-	ck_assert_int_eq(rnl__units_error(), 0);
-	ck_assert_uint_gt(nr_calls, 0);
+	ck_assert_uint_eq(nr_asked(0), 0);
+	must(rnl__units_join());
+	ck_assert_uint_gt(nr_asked(0), 0);
 	rnl__units_leave();
-	nr_calls = 0;
-	ck_assert_int_eq(rnl__units_error(), 0);
-	ck_assert_uint_eq(nr_calls, 0);
+	ck_assert_uint_eq(nr_asked(0), 0);
 	rnl__cuda_unit_remove(&unit);
 }
 
@@ -153,11 +149,11 @@ TEST(a_runtime_whose_function_is_in_no_file_is_asked)
 	memcpy(page, code, sizeof(code));
 	ck_assert_int_eq(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
 	must(rnl__cuda_unit_add(&unit));
-	ck_assert_int_eq(rnl__units_join(), 0);
+	must(rnl__units_join());
 	ck_assert_int_eq(rnl__units_error(), 7);
 	ck_assert_int_eq(rnl__units_error(), 7);
 	rnl__cuda_unit_remove(&unit);
-	ck_assert_int_eq(rnl__units_error(), 0);
+	must(rnl__units_error());
 	rnl__units_leave();
 	munmap(page, 4096);
 #else
@@ -223,13 +219,13 @@ TEST(units_come_and_go_while_threads_ask_and_find)
 	_Atomic bool ended = false;
 	pthread_t thread;
 
-	ck_assert_int_eq(rnl__units_join(), 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, come_and_go, (void *)&ended), 0);
+	must(rnl__units_join());
+	must(pthread_create(&thread, NULL, come_and_go, (void *)&ended));
 	while (!ended) {
 		const uint32_t found = rnl__units_find(text + 8);
 
 		ck_assert(!found || found == (RNL__UNIT_KNOWN | RNL__CUDA_UNIT_NAMES_STREAM));
-		ck_assert_int_eq(rnl__units_error(), 0);
+		must(rnl__units_error());
 	}
 	pthread_join(thread, NULL);
 	rnl__units_leave();
