@@ -293,10 +293,8 @@ static void draw_attr(struct batch *b, struct round *r, uint64_t *random)
 
 void batch_begin(struct round *r)
 {
-	struct batch *b = calloc(1, sizeof(*b));
+	struct batch *b = must_alloc(sizeof(*b));
 
-	if (!b)
-		abort();
 	draw_attr(b, r, &r->random);
 	if (said(r, rnl_batcher_create(&b->batcher, r->pool, &b->attr), MAY_LACK,
 		 "rnl_batcher_create")) {

@@ -110,19 +110,15 @@ static void sit(struct seat *seat)
 {
 	struct echoes *e = seat->arg;
 	struct round *r = seat->round;
-	void *words;
 
 	e->seat = seat;
 	at(seat, "echoes");
-	if (!said(r, rnl_memory_get(r->pool, RNL_PINNED, NR_ECHOES * sizeof(*e->words), &words, 0),
-		  MAY_LACK, "rnl_memory_get")) {
-		e->words = words;
-		while (!r->stop) {
-			come(e);
-			nap_us(draw(&seat->random, 100));
-		}
-		rnl_memory_put(r->pool, words);
+	e->words = memory_get(r, RNL_PINNED, NR_ECHOES * sizeof(*e->words));
+	while (e->words && !r->stop) {
+		come(e);
+		nap_us(draw(&seat->random, 100));
 	}
+	rnl_memory_put(r->pool, e->words);
 	r->nr_stopped++;
 }
 

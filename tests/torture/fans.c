@@ -241,9 +241,7 @@ static void prepare(struct fan *f)
 	struct rnl_pool *pool = f->lane->round->pool;
 	int ret;
 
-	f->memory = malloc(sizeof(struct rnl_barrier));
-	if (!f->memory)
-		abort();
+	f->memory = must_alloc(sizeof(struct rnl_barrier));
 	f->barrier = f->memory;
 	ret = rnl_barrier_init(f->barrier, pool);
 	for (unsigned i = 0; i < NR_BLADES; i++) {

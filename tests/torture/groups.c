@@ -110,15 +110,12 @@ void groups_begin(struct producer *p)
 {
 	struct round *r = p->round;
 
-	if (r->leaves ||
-	    said(r,
-		 rnl_memory_get(r->pool, draw(p->random, r->nr_devices), NR_GROUPS * WORDS_BYTES,
-				&p->words, 0),
-		 MAY_LACK, "rnl_memory_get") ||
-	    clear(r, p->words))
+	if (!r->leaves)
+		p->words = memory_get(r, draw(p->random, r->nr_devices), NR_GROUPS * WORDS_BYTES);
+	if (!p->words || clear(r, p->words))
 		return;
-	if (said(r, rnl_memory_get(r->pool, RNL_PINNED, NR_GROUPS * SEEN_BYTES, &p->seen, 0),
-		 MAY_LACK, "rnl_memory_get"))
+	p->seen = memory_get(r, RNL_PINNED, NR_GROUPS * SEEN_BYTES);
+	if (!p->seen)
 		return;
 	for (unsigned i = 0; i < NR_GROUPS; i++) {
 		p->groups[i].words = (uint64_t *)p->words + (size_t)i * IN_GROUP;

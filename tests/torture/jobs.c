@@ -255,9 +255,7 @@ void jobs_check_drained(struct round *r)
 
 void jobs_begin(struct round *r)
 {
-	r->jobs = calloc(1, sizeof(*r->jobs));
-	if (!r->jobs)
-		abort();
+	r->jobs = must_alloc(sizeof(*r->jobs));
 	r->jobs->nr = 1 + draw(&r->random, r->calm ? 2 : NR_PRODUCERS_MAX);
 	for (unsigned i = 0; i < r->jobs->nr; i++) {
 		struct producer *p = &r->jobs->producers[i];

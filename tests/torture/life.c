@@ -176,10 +176,8 @@ struct life *life_new(struct round *r, const char *what, enum end end_by,
 		      int (*fn)(struct life *life), void (*notified)(struct life *life, int result),
 		      void *arg)
 {
-	struct life *life = calloc(1, sizeof(*life));
+	struct life *life = must_alloc(sizeof(*life));
 
-	if (!life)
-		abort();
 	*life = (struct life){ .round = r, .what = what, .end = end_by, .run = fn, .notified = notified,
 			       .arg = arg, .deadline = -1,
 			       .random = draws_of(r->random, 20000 + r->nr_lives++) };

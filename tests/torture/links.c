@@ -222,39 +222,25 @@ static bool is_over(const struct chain *c)
 static void get_memory(struct chain *c, uint64_t *random)
 {
 	const size_t bytes = NR_LINKS_MAX * sizeof(*c->seen);
-	void *words = NULL, *seen = NULL;
+	struct round *r = c->round;
 
-	if (c->round->leaves ||
-	    said(c->round,
-		 rnl_memory_get(c->round->pool, draw(random, c->round->nr_devices), bytes, &words,
-				0),
-		 MAY_LACK, "rnl_memory_get"))
+	if (!r->leaves)
+		c->words = memory_get(r, draw(random, r->nr_devices), bytes);
+	if (!c->words)
 		return;
-	c->pinned = draw(random, 2) &&
-		    !said(c->round, rnl_memory_get(c->round->pool, RNL_PINNED, bytes, &seen, 0),
-			  MAY_LACK, "rnl_memory_get");
-	if (!c->pinned)
-		seen = malloc(bytes);
-	if (!seen)
-		abort();
-	c->words = words;
-	c->seen = seen;
+	c->pinned = draw(random, 2);
+	c->seen = buffer_get(r, bytes, &c->pinned);
 }
 
 static void put_memory(struct chain *c)
 {
-	struct rnl_pool *pool = c->round->pool;
-
 	while (!is_over(c) && c->words) {
 		if (c->links[NR_LINKS_MAX - 1]->end == BY_WAIT)
 			(void)life_wait(c->links[NR_LINKS_MAX - 1], 0);
 		nap_us(100);
 	}
-	rnl_memory_put(pool, c->words);
-	if (c->pinned)
-		rnl_memory_put(pool, c->seen);
-	else
-		free(c->seen);
+	rnl_memory_put(c->round->pool, c->words);
+	buffer_put(c->round, c->seen, c->pinned);
 }
 
 static void sit(struct seat *seat)

@@ -105,24 +105,18 @@ static int write_chunk(void *arg, const void *buf, uint64_t first, uint64_t nr)
 
 static unsigned char *array_get(struct round *r, enum where *where, size_t bytes)
 {
-	void *mem = NULL;
+	bool pinned = *where == PINNED;
+	void *mem = buffer_get(r, bytes, &pinned);
 
-	if (*where == PINNED && said(r, rnl_memory_get(r->pool, RNL_PINNED, bytes, &mem, 0),
-				     MAY_LACK, "rnl_memory_get"))
+	if (*where == PINNED && !pinned)
 		*where = PAGEABLE;
-	if (*where != PINNED)
-		mem = malloc(bytes);
-	if (!mem)
-		abort();
 	return mem;
 }
 
 static void array_put(struct round *r, enum where where, unsigned char *array)
 {
-	if (where == PINNED)
-		rnl_memory_put(r->pool, array);
-	else if (where != IN_PLACE)
-		free(array);
+	if (where != IN_PLACE)
+		buffer_put(r, array, where == PINNED);
 }
 
 static void draw_task(struct task *t, struct round *r, uint64_t *random)
@@ -212,10 +206,8 @@ static void map_one(struct seat *seat, struct task *t)
 
 static void map_all(struct seat *seat)
 {
-	struct task *t = malloc(sizeof(*t));
+	struct task *t = must_alloc(sizeof(*t));
 
-	if (!t)
-		abort();
 	while (!seat->round->stop) {
 		map_one(seat, t);
 		nap_us(draw(&seat->random, 2000));

@@ -80,20 +80,17 @@ static void use_stream(struct seat *seat, struct held *h)
 {
 	struct round *r = seat->round;
 	const unsigned device = draw(&seat->random, r->nr_devices);
-	void *mem = NULL, *other = NULL;
+	void *mem, *other = NULL;
 	int ret;
 
 	at(seat, "rnl_thread_attach");
 	if (said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach"))
 		return;
 	at(seat, "a stream of its own");
-	if (r->nr_devices > 1 &&
-	    said(r,
-		 rnl_memory_get(r->pool, draw(&seat->random, r->nr_devices), h->bytes, &other, 0),
-		 MAY_LACK, "rnl_memory_get"))
-		other = NULL;
-	if (!said(r, rnl_memory_get(r->pool, device, h->bytes, &mem, 0), MAY_LACK,
-		  "rnl_memory_get")) {
+	if (r->nr_devices > 1)
+		other = memory_get(r, draw(&seat->random, r->nr_devices), h->bytes);
+	mem = memory_get(r, device, h->bytes);
+	if (mem) {
 		ret = round_trip(r, h, mem, other);
 		if (!ret)
 			h->sign ^= 0xff;

@@ -139,12 +139,43 @@ struct kept {
 	max_align_t memory[];
 };
 
+void *must_alloc(size_t bytes)
+{
+	void *mem = calloc(1, bytes);
+
+	if (!mem)
+		abort();
+	return mem;
+}
+
+void *memory_get(struct round *r, unsigned where, size_t bytes)
+{
+	void *mem = NULL;
+
+	(void)said(r, rnl_memory_get(r->pool, where, bytes, &mem, 0), MAY_LACK, "rnl_memory_get");
+	return mem;
+}
+
+void *buffer_get(struct round *r, size_t bytes, bool *pinned)
+{
+	void *buf = *pinned ? memory_get(r, RNL_PINNED, bytes) : NULL;
+
+	*pinned = buf;
+	return buf ? buf : must_alloc(bytes);
+}
+
+void buffer_put(struct round *r, void *buf, bool pinned)
+{
+	if (pinned)
+		rnl_memory_put(r->pool, buf);
+	else
+		free(buf);
+}
+
 void *round_alloc(struct round *r, size_t bytes)
 {
-	struct kept *kept = calloc(1, sizeof(*kept) + bytes);
+	struct kept *kept = must_alloc(sizeof(*kept) + bytes);
 
-	if (!kept)
-		abort();
 	kept->next = r->kept;
 	r->kept = kept;
 	return kept->memory;
@@ -403,11 +434,9 @@ static enum faults draw_faults(struct round *r)
 
 bool round_run(uint64_t number)
 {
-	struct round *r = calloc(1, sizeof(*r));
+	struct round *r = must_alloc(sizeof(*r));
 	bool lost;
 
-	if (!r)
-		abort();
 	tally->round = r->number = number;
 	r->random = draws_of(options.seed, number);
 	r->faults = draw_faults(r);

@@ -277,9 +277,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	uint64_t state;
 
 	if (!slot->shot) {
-		slot->shot = malloc(sizeof(*slot->shot));
-		if (!slot->shot)
-			abort();
+		slot->shot = must_alloc(sizeof(*slot->shot));
 		shot_init(slot);
 	}
 	job = &slot->shot->job;

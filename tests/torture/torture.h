@@ -276,6 +276,13 @@ bool may_end_so(const struct round *r, int result);
 
 /* Returns zeroed memory, which is freed at the round's end. */
 void *round_alloc(struct round *r, size_t bytes);
+/* Returns zeroed memory. */
+void *must_alloc(size_t bytes);
+/* Returns memory of the pool, on a device or RNL_PINNED; NULL: there is none. */
+void *memory_get(struct round *r, unsigned where, size_t bytes);
+/* Returns a buffer, of the pool if *@pinned; clears *@pinned if the pool has none. */
+void *buffer_get(struct round *r, size_t bytes, bool *pinned);
+void buffer_put(struct round *r, void *buf, bool pinned);
 /* Makes a completion queue; tries again while allocations fail. */
 struct rnl_cq *cq_make(struct round *r);
 void barrier_make(struct round *r, struct rnl_barrier *barrier);

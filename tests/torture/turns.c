@@ -219,34 +219,14 @@ static void take_turns(struct turns *t)
 static void get_memory(struct turns *t)
 {
 	struct round *r = t->seat->round;
-	const size_t bytes = NR_TURNS * IN_TURN * sizeof(*t->seen);
-	void *words = NULL, *seen = NULL;
+	uint64_t *random = &t->seat->random;
 
-	if (r->leaves || said(r,
-			      rnl_memory_get(r->pool, draw(&t->seat->random, r->nr_devices),
-					     2 * sizeof(*t->words), &words, 0),
-			      MAY_LACK, "rnl_memory_get"))
+	if (!r->leaves)
+		t->words = memory_get(r, draw(random, r->nr_devices), 2 * sizeof(*t->words));
+	if (!t->words)
 		return;
-	t->pinned = draw(&t->seat->random, 2) &&
-		    !said(r, rnl_memory_get(r->pool, RNL_PINNED, bytes, &seen, 0), MAY_LACK,
-			  "rnl_memory_get");
-	if (!t->pinned)
-		seen = malloc(bytes);
-	if (!seen)
-		abort();
-	t->words = words;
-	t->seen = seen;
-}
-
-static void put_memory(struct turns *t)
-{
-	struct rnl_pool *pool = t->seat->round->pool;
-
-	rnl_memory_put(pool, t->words);
-	if (t->pinned)
-		rnl_memory_put(pool, t->seen);
-	else
-		free(t->seen);
+	t->pinned = draw(random, 2);
+	t->seen = buffer_get(r, NR_TURNS * IN_TURN * sizeof(*t->seen), &t->pinned);
 }
 
 static void sit(struct seat *seat)
@@ -259,7 +239,8 @@ static void sit(struct seat *seat)
 		take_turns(t);
 		nap_us(draw(&seat->random, 500));
 	}
-	put_memory(t);
+	rnl_memory_put(seat->round->pool, t->words);
+	buffer_put(seat->round, t->seen, t->pinned);
 	seat->round->nr_stopped++;
 }
 

@@ -23,28 +23,6 @@ static uint32_t draw_bytes(uint64_t *random)
 	return 1 + draw(random, 600);
 }
 
-static unsigned char *buffer_get(struct round *r, uint32_t bytes, bool *pinned)
-{
-	void *buf = NULL;
-
-	if (*pinned)
-		*pinned = !said(r, rnl_memory_get(r->pool, RNL_PINNED, bytes, &buf, 0), MAY_LACK,
-				"rnl_memory_get");
-	if (!*pinned)
-		buf = malloc(bytes);
-	if (!buf)
-		abort();
-	return buf;
-}
-
-static void buffer_put(struct round *r, unsigned char *buf, bool pinned)
-{
-	if (pinned)
-		rnl_memory_put(r->pool, buf);
-	else
-		free(buf);
-}
-
 void work_begin(struct work *w, struct round *r, uint64_t *random)
 {
 	work_forget(w);
