@@ -13,8 +13,16 @@ static struct overlap_figures found;
 
 static void find(const struct overlap_span *spans, size_t nr)
 {
-	ck_assert_int_eq(overlap_find(spans, nr, &found), 0);
+	must(overlap_find(spans, nr, &found));
 }
+
+#define FIND(...) \
+	do { \
+		static const struct overlap_span spans_[] = { __VA_ARGS__ }; \
+		find(spans_, COUNT(spans_)); \
+	} while (0)
+
+#define ck_found(member, value) ck_assert_uint_eq(found.member, value)
 
 static bool apart(unsigned i, unsigned j)
 {
@@ -25,24 +33,22 @@ static bool apart(unsigned i, unsigned j)
 TEST(nothing_has_no_overlap)
 {
 	find(NULL, 0);
-	ck_assert_uint_eq(found.nr_jobs, 0);
-	ck_assert_uint_eq(found.elapsed_ns, 0);
-	ck_assert_uint_eq(found.gaps[0].end_ns, 0);
+	ck_found(nr_jobs, 0);
+	ck_found(elapsed_ns, 0);
+	ck_found(gaps[0].end_ns, 0);
 	ck_assert_int_eq(apart(0, 1), 0);
 }
 
 TEST(one_job_is_busy_and_no_more)
 {
-	static const struct overlap_span spans[] = { { 100, 350, 7, OVERLAP_JOB } };
-
-	find(spans, 1);
-	ck_assert_uint_eq(found.elapsed_ns, 250);
-	ck_assert_uint_eq(found.sum_ns, 250);
-	ck_assert_uint_eq(found.busy_ns, 250);
-	ck_assert_uint_eq(found.at_once_ns[0], 0);
-	ck_assert_uint_eq(found.at_once_ns[1], 250);
-	ck_assert_uint_eq(found.workers, 1u << 7);
-	ck_assert_uint_eq(found.worker_ns[7], 250);
+	FIND({ 100, 350, 7, OVERLAP_JOB });
+	ck_found(elapsed_ns, 250);
+	ck_found(sum_ns, 250);
+	ck_found(busy_ns, 250);
+	ck_found(at_once_ns[0], 0);
+	ck_found(at_once_ns[1], 250);
+	ck_found(workers, 1u << 7);
+	ck_found(worker_ns[7], 250);
 }
 
 /*
@@ -53,65 +59,53 @@ TEST(one_job_is_busy_and_no_more)
  */
 TEST(kinds_are_counted_where_they_meet)
 {
-	static const struct overlap_span spans[] = {
-		{ 0, 40, 0, OVERLAP_JOB },
-		{ 0, 10, 0, OVERLAP_IN },
-		{ 10, 30, 0, OVERLAP_KERNEL },
-		{ 30, 40, 0, OVERLAP_OUT },
-		{ 10, 45, 1, OVERLAP_JOB },
-		{ 10, 35, 1, OVERLAP_IN },
-		{ 35, 40, 1, OVERLAP_KERNEL },
-		{ 40, 45, 1, OVERLAP_OUT },
-		{ 50, 60, 2, OVERLAP_JOB },
-		{ 50, 60, 2, OVERLAP_KERNEL },
-	};
-
-	find(spans, COUNT(spans));
-	ck_assert_uint_eq(found.nr_jobs, 3);
-	ck_assert_uint_eq(found.sum_ns, 40 + 35 + 10);
-	ck_assert_uint_eq(found.at_once_ns[0], 5);
-	ck_assert_uint_eq(found.at_once_ns[1], 10 + 5 + 10);
-	ck_assert_uint_eq(found.at_once_ns[2], 30);
-	ck_assert_uint_eq(found.busy_ns, 55);
-	ck_assert_uint_eq(found.in_ns, 35);
-	ck_assert_uint_eq(found.kernel_ns, 20 + 5 + 10);
-	ck_assert_uint_eq(found.out_ns, 15);
-	ck_assert_uint_eq(found.in_kernel_ns, 20);
-	ck_assert_uint_eq(found.copies_ns, 5);
-	ck_assert_uint_eq(found.out_kernel_ns, 5);
-	ck_assert_uint_eq(found.all_ns, 0);
-	ck_assert_uint_eq(found.gaps[0].begin_ns, 45);
-	ck_assert_uint_eq(found.gaps[0].end_ns, 50);
-	ck_assert_uint_eq(found.gaps[1].end_ns, 0);
+	FIND({ 0, 40, 0, OVERLAP_JOB },
+	     { 0, 10, 0, OVERLAP_IN },
+	     { 10, 30, 0, OVERLAP_KERNEL },
+	     { 30, 40, 0, OVERLAP_OUT },
+	     { 10, 45, 1, OVERLAP_JOB },
+	     { 10, 35, 1, OVERLAP_IN },
+	     { 35, 40, 1, OVERLAP_KERNEL },
+	     { 40, 45, 1, OVERLAP_OUT },
+	     { 50, 60, 2, OVERLAP_JOB },
+	     { 50, 60, 2, OVERLAP_KERNEL });
+	ck_found(nr_jobs, 3);
+	ck_found(sum_ns, 40 + 35 + 10);
+	ck_found(at_once_ns[0], 5);
+	ck_found(at_once_ns[1], 10 + 5 + 10);
+	ck_found(at_once_ns[2], 30);
+	ck_found(busy_ns, 55);
+	ck_found(in_ns, 35);
+	ck_found(kernel_ns, 20 + 5 + 10);
+	ck_found(out_ns, 15);
+	ck_found(in_kernel_ns, 20);
+	ck_found(copies_ns, 5);
+	ck_found(out_kernel_ns, 5);
+	ck_found(all_ns, 0);
+	ck_found(gaps[0].begin_ns, 45);
+	ck_found(gaps[0].end_ns, 50);
+	ck_found(gaps[1].end_ns, 0);
 }
 
 TEST(three_at_once_are_all_three)
 {
-	static const struct overlap_span spans[] = {
-		{ 0, 30, 0, OVERLAP_IN },
-		{ 10, 25, 1, OVERLAP_KERNEL },
-		{ 20, 40, 2, OVERLAP_OUT },
-	};
-
-	find(spans, COUNT(spans));
-	ck_assert_uint_eq(found.all_ns, 5);
-	ck_assert_uint_eq(found.in_kernel_ns, 15);
-	ck_assert_uint_eq(found.copies_ns, 10);
-	ck_assert_uint_eq(found.out_kernel_ns, 5);
-	ck_assert_uint_eq(found.nr_jobs, 0);
+	FIND({ 0, 30, 0, OVERLAP_IN },
+	     { 10, 25, 1, OVERLAP_KERNEL },
+	     { 20, 40, 2, OVERLAP_OUT });
+	ck_found(all_ns, 5);
+	ck_found(in_kernel_ns, 15);
+	ck_found(copies_ns, 10);
+	ck_found(out_kernel_ns, 5);
+	ck_found(nr_jobs, 0);
 }
 
 TEST(what_only_touches_does_not_overlap)
 {
-	static const struct overlap_span spans[] = {
-		{ 20, 30, 1, OVERLAP_JOB }, { 0, 10, 0, OVERLAP_JOB },
-		{ 10, 20, 1, OVERLAP_JOB }, { 30, 40, 0, OVERLAP_JOB },
-	};
-
-	find(spans, COUNT(spans));
-	ck_assert_uint_eq(found.at_once_ns[1], 40);
-	ck_assert_uint_eq(found.at_once_ns[2], 0);
-	ck_assert_uint_eq(found.gaps[0].end_ns, 0);
+	FIND({ 20, 30, 1, OVERLAP_JOB }, { 0, 10, 0, OVERLAP_JOB },
+	     { 10, 20, 1, OVERLAP_JOB }, { 30, 40, 0, OVERLAP_JOB });
+	ck_found(at_once_ns[1], 40);
+	ck_found(at_once_ns[2], 0);
+	ck_found(gaps[0].end_ns, 0);
 	ck_assert_int_eq(apart(0, 1), 1);
 	ck_assert_int_eq(apart(1, 0), 1);
 	ck_assert_int_eq(apart(0, 0), 0);
@@ -120,12 +114,8 @@ TEST(what_only_touches_does_not_overlap)
 
 TEST(workers_at_different_times_are_not_apart)
 {
-	static const struct overlap_span spans[] = {
-		{ 0, 10, 0, OVERLAP_JOB }, { 20, 30, 0, OVERLAP_JOB },
-		{ 40, 50, 1, OVERLAP_JOB }, { 60, 70, 1, OVERLAP_JOB },
-	};
-
-	find(spans, COUNT(spans));
+	FIND({ 0, 10, 0, OVERLAP_JOB }, { 20, 30, 0, OVERLAP_JOB },
+	     { 40, 50, 1, OVERLAP_JOB }, { 60, 70, 1, OVERLAP_JOB });
 	ck_assert_int_eq(apart(0, 1), 0);
 }
 
@@ -138,11 +128,11 @@ TEST(the_longest_gaps_come_first)
 		spans[i] = (struct overlap_span){ begins[i], begins[i] + 2, i % 3,
 						       OVERLAP_JOB };
 	find(spans, 8);
-	ck_assert_uint_eq(found.gaps[0].begin_ns, 62);
-	ck_assert_uint_eq(found.gaps[1].begin_ns, 22);
-	ck_assert_uint_eq(found.gaps[2].begin_ns, 2);
-	ck_assert_uint_eq(found.gaps[3].begin_ns, 50);
-	ck_assert_uint_eq(found.gaps[4].begin_ns, 42);
+	ck_found(gaps[0].begin_ns, 62);
+	ck_found(gaps[1].begin_ns, 22);
+	ck_found(gaps[2].begin_ns, 2);
+	ck_found(gaps[3].begin_ns, 50);
+	ck_found(gaps[4].begin_ns, 42);
 	for (int i = 0; i + 1 < OVERLAP_GAPS; i++)
 		ck_assert_uint_ge(found.gaps[i].end_ns - found.gaps[i].begin_ns,
 				  found.gaps[i + 1].end_ns - found.gaps[i + 1].begin_ns);
@@ -155,51 +145,39 @@ TEST(more_than_the_depth_is_counted_as_the_last)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		spans[i] = (struct overlap_span){ i, 1000, i, OVERLAP_JOB };
 	find(spans, RNL_WORKERS_MAX);
-	ck_assert_uint_eq(found.workers, UINT64_MAX);
+	ck_found(workers, UINT64_MAX);
 	ck_assert_uint_eq(found.at_once_ns[OVERLAP_DEPTH - 1], 1);
-	ck_assert_uint_eq(found.at_once_ns[OVERLAP_DEPTH], 1000 - (OVERLAP_DEPTH - 1));
+	ck_found(at_once_ns[OVERLAP_DEPTH], 1000 - (OVERLAP_DEPTH - 1));
 }
 
 TEST(the_last_workers_count_as_the_first)
 {
-	static const struct overlap_span spans[] = {
-		{ 0, 10, 64, OVERLAP_JOB }, { 5, 20, RNL_WORKERS_MAX - 1, OVERLAP_JOB },
-		{ 30, 40, 0, OVERLAP_JOB },
-	};
-
-	find(spans, COUNT(spans));
-	ck_assert_uint_eq(found.busy_ns, 30);
-	ck_assert_uint_eq(found.at_once_ns[2], 5);
-	ck_assert_uint_eq(found.worker_ns[0], 10);
-	ck_assert_uint_eq(found.worker_ns[64], 10);
+	FIND({ 0, 10, 64, OVERLAP_JOB }, { 5, 20, RNL_WORKERS_MAX - 1, OVERLAP_JOB },
+	     { 30, 40, 0, OVERLAP_JOB });
+	ck_found(busy_ns, 30);
+	ck_found(at_once_ns[2], 5);
+	ck_found(worker_ns[0], 10);
+	ck_found(worker_ns[64], 10);
 	ck_assert_uint_eq(found.worker_ns[RNL_WORKERS_MAX - 1], 15);
 }
 
 TEST(what_makes_no_sense_counts_for_nothing)
 {
-	static const struct overlap_span spans[] = {
-		{ 50, 10, 0, OVERLAP_JOB }, { 0, 10, RNL_WORKERS_MAX, OVERLAP_JOB },
-		{ 0, 10, 0, OVERLAP_OUT + 1 }, { 30, 30, 0, OVERLAP_JOB },
-		{ 20, 30, 0, OVERLAP_JOB },
-	};
-
-	find(spans, COUNT(spans));
-	ck_assert_uint_eq(found.sum_ns, 10);
-	ck_assert_uint_eq(found.elapsed_ns, 10);
-	ck_assert_uint_eq(found.nr_jobs, 2);
+	FIND({ 50, 10, 0, OVERLAP_JOB }, { 0, 10, RNL_WORKERS_MAX, OVERLAP_JOB },
+	     { 0, 10, 0, OVERLAP_OUT + 1 }, { 30, 30, 0, OVERLAP_JOB },
+	     { 20, 30, 0, OVERLAP_JOB });
+	ck_found(sum_ns, 10);
+	ck_found(elapsed_ns, 10);
+	ck_found(nr_jobs, 2);
 }
 
 TEST(a_worker_that_overlaps_itself_counts_once)
 {
-	static const struct overlap_span spans[] = {
-		{ 0, 20, 3, OVERLAP_JOB }, { 10, 30, 3, OVERLAP_JOB },
-	};
-
-	find(spans, COUNT(spans));
-	ck_assert_uint_eq(found.at_once_ns[1], 30);
-	ck_assert_uint_eq(found.at_once_ns[2], 0);
-	ck_assert_uint_eq(found.worker_ns[3], 30);
-	ck_assert_uint_eq(found.sum_ns, 40);
+	FIND({ 0, 20, 3, OVERLAP_JOB }, { 10, 30, 3, OVERLAP_JOB });
+	ck_found(at_once_ns[1], 30);
+	ck_found(at_once_ns[2], 0);
+	ck_found(worker_ns[3], 30);
+	ck_found(sum_ns, 40);
 }
 
 TEST(spans_that_no_memory_can_hold_are_refused)
@@ -235,9 +213,9 @@ static void check_cover(const uint64_t (*spans)[2], size_t nr, uint64_t cover)
 	ck_assert_uint_eq(map_cover(forward, nr), cover);
 	ck_assert_uint_eq(map_cover(backward, nr), cover);
 	find(forward, nr);
-	ck_assert_uint_eq(found.kernel_ns, cover);
+	ck_found(kernel_ns, cover);
 	find(backward, nr);
-	ck_assert_uint_eq(found.kernel_ns, cover);
+	ck_found(kernel_ns, cover);
 	ck_assert_uint_eq(found.in_ns + found.out_ns + found.busy_ns + found.nr_jobs, 0);
 }
 
