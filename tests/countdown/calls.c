@@ -79,26 +79,23 @@ static bool fails(enum call_kind kind)
 	type __wrap_##name(__VA_ARGS__); \
 	type __wrap_##name(__VA_ARGS__)
 
+/* A call that fails with @bad, or makes the real call. */
+#define FAILS(kind, bad, type, name, real, ...) \
+	WRAPPED(type, name, __VA_ARGS__) \
+	{ \
+		return fails(CALL_##kind) ? bad : real; \
+	}
+
 static void *counted(void *mem)
 {
 	memory += mem != NULL;
 	return mem;
 }
 
-WRAPPED(void *, malloc, size_t bytes)
-{
-	return fails(CALL_MEMORY) ? NULL : counted(__real_malloc(bytes));
-}
-
-WRAPPED(void *, calloc, size_t nr, size_t bytes)
-{
-	return fails(CALL_MEMORY) ? NULL : counted(__real_calloc(nr, bytes));
-}
-
-WRAPPED(void *, aligned_alloc, size_t alignment, size_t bytes)
-{
-	return fails(CALL_MEMORY) ? NULL : counted(__real_aligned_alloc(alignment, bytes));
-}
+FAILS(MEMORY, NULL, void *, malloc, counted(__real_malloc(bytes)), size_t bytes)
+FAILS(MEMORY, NULL, void *, calloc, counted(__real_calloc(nr, bytes)), size_t nr, size_t bytes)
+FAILS(MEMORY, NULL, void *, aligned_alloc, counted(__real_aligned_alloc(alignment, bytes)),
+      size_t alignment, size_t bytes)
 
 WRAPPED(void *, realloc, void *mem, size_t bytes)
 {
@@ -114,11 +111,8 @@ WRAPPED(void, free, void *mem)
 	__real_free(mem);
 }
 
-WRAPPED(void *, tsearch, const void *key, void **root,
-	int (*compare)(const void *a, const void *b))
-{
-	return fails(CALL_MEMORY) ? NULL : __real_tsearch(key, root, compare);
-}
+FAILS(MEMORY, NULL, void *, tsearch, __real_tsearch(key, root, compare),
+      const void *key, void **root, int (*compare)(const void *a, const void *b))
 
 /* The text that it makes is freed with free(). */
 WRAPPED(FILE *, open_memstream, char **text, size_t *bytes)
@@ -129,10 +123,8 @@ WRAPPED(FILE *, open_memstream, char **text, size_t *bytes)
 	return file;
 }
 
-WRAPPED(int, setenv, const char *name, const char *value, int overwrite)
-{
-	return fails(CALL_MEMORY) ? -1 : __real_setenv(name, value, overwrite);
-}
+FAILS(MEMORY, -1, int, setenv, __real_setenv(name, value, overwrite),
+      const char *name, const char *value, int overwrite)
 
 /* ---- threads, descriptors, mappings, the disk ----------------------------------- */
 
@@ -163,10 +155,7 @@ WRAPPED(int, pthread_detach, pthread_t thread)
 	return ret;
 }
 
-WRAPPED(int, eventfd, unsigned initial, int flags)
-{
-	return fails(CALL_DESCRIPTOR) ? -1 : __real_eventfd(initial, flags);
-}
+FAILS(DESCRIPTOR, -1, int, eventfd, __real_eventfd(initial, flags), unsigned initial, int flags)
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
@@ -183,30 +172,13 @@ int __wrap_open(const char *path, int flags, ...)
 	return fails(CALL_DESCRIPTOR) ? -1 : __real_open(path, flags, mode);
 }
 
-WRAPPED(int, socket, int domain, int type, int protocol)
-{
-	return fails(CALL_DESCRIPTOR) ? -1 : __real_socket(domain, type, protocol);
-}
-
-WRAPPED(int, bind, int fd, const struct sockaddr *name, socklen_t bytes)
-{
-	return fails(CALL_DISK) ? -1 : __real_bind(fd, name, bytes);
-}
-
-WRAPPED(int, listen, int fd, int backlog)
-{
-	return fails(CALL_DISK) ? -1 : __real_listen(fd, backlog);
-}
-
-WRAPPED(FILE *, fopen, const char *path, const char *mode)
-{
-	return fails(CALL_DESCRIPTOR) ? NULL : __real_fopen(path, mode);
-}
-
-WRAPPED(DIR *, opendir, const char *path)
-{
-	return fails(CALL_DESCRIPTOR) ? NULL : __real_opendir(path);
-}
+FAILS(DESCRIPTOR, -1, int, socket, __real_socket(domain, type, protocol),
+      int domain, int type, int protocol)
+FAILS(DISK, -1, int, bind, __real_bind(fd, name, bytes),
+      int fd, const struct sockaddr *name, socklen_t bytes)
+FAILS(DISK, -1, int, listen, __real_listen(fd, backlog), int fd, int backlog)
+FAILS(DESCRIPTOR, NULL, FILE *, fopen, __real_fopen(path, mode), const char *path, const char *mode)
+FAILS(DESCRIPTOR, NULL, DIR *, opendir, __real_opendir(path), const char *path)
 
 WRAPPED(void *, mmap, void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
@@ -223,20 +195,10 @@ WRAPPED(int, munmap, void *mem, size_t bytes)
 	return __real_munmap(mem, bytes);
 }
 
-WRAPPED(int, fstat, int fd, struct stat *st)
-{
-	return fails(CALL_DISK) ? -1 : __real_fstat(fd, st);
-}
-
-WRAPPED(int, ftruncate, int fd, off_t bytes)
-{
-	return fails(CALL_DISK) ? -1 : __real_ftruncate(fd, bytes);
-}
-
-WRAPPED(ssize_t, pwrite, int fd, const void *buf, size_t bytes, off_t at)
-{
-	return fails(CALL_DISK) ? -1 : __real_pwrite(fd, buf, bytes, at);
-}
+FAILS(DISK, -1, int, fstat, __real_fstat(fd, st), int fd, struct stat *st)
+FAILS(DISK, -1, int, ftruncate, __real_ftruncate(fd, bytes), int fd, off_t bytes)
+FAILS(DISK, -1, ssize_t, pwrite, __real_pwrite(fd, buf, bytes, at),
+      int fd, const void *buf, size_t bytes, off_t at)
 
 /* ---- living objects -------------------------------------------------------------- */
 
