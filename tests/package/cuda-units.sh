@@ -41,16 +41,14 @@ static inline int run_as(char **argv, int (*fn)(struct rnl_job *job))
 	rnl_pool_destroy(pool);
 	return 0;
 }
+
+#define RUNS(fn) int main(int argc, char **argv) { return argc > 1 ? run_as(argv, fn) : 2; }
+int raw_fn(struct rnl_job *job);
 END
 cat >"$dir/main.c" <<'END'
 #include "shared.h"
 
-int raw_fn(struct rnl_job *job);
-
-int main(int argc, char **argv)
-{
-	return argc > 1 ? run_as(argv, raw_fn) : 2;
-}
+RUNS(raw_fn)
 END
 # A function that calls CUDA, ignores its errors, and returns 0.
 cat >"$dir/raw.c" <<'END'
@@ -69,16 +67,12 @@ cat >"$dir/single.c" <<'END'
 #include "shared.h"
 #include "raw.c"
 
-int main(int argc, char **argv)
-{
-	return argc > 1 ? run_as(argv, raw_fn) : 2;
-}
+RUNS(raw_fn)
 END
 # The unit's job does not use CUDA; another unit has CUDA calls.
 cat >"$dir/portable.c" <<'END'
 #include "shared.h"
 
-int raw_fn(struct rnl_job *job);
 int (*other)(struct rnl_job *job) = raw_fn;
 
 static int portable_fn(struct rnl_job *job)
@@ -86,11 +80,7 @@ static int portable_fn(struct rnl_job *job)
 	(void)job;
 	return 7;
 }
-
-int main(int argc, char **argv)
-{
-	return argc > 1 ? run_as(argv, portable_fn) : 2;
-}
+RUNS(portable_fn)
 END
 # The unit's job also works without a GPU; another unit has CUDA calls that must succeed.
 cat >"$dir/mixed.c" <<'END'
@@ -98,7 +88,6 @@ cat >"$dir/mixed.c" <<'END'
 #include "shared.h"
 #include <runnel/cuda.h>
 
-int raw_fn(struct rnl_job *job);
 int (*other)(struct rnl_job *job) = raw_fn;
 
 static int mixed_fn(struct rnl_job *job)
@@ -107,11 +96,7 @@ static int mixed_fn(struct rnl_job *job)
 	(void)cudaMemsetAsync((void *)64, 1, 64, (cudaStream_t)rnl_stream());
 	return 0;
 }
-
-int main(int argc, char **argv)
-{
-	return argc > 1 ? run_as(argv, mixed_fn) : 2;
-}
+RUNS(mixed_fn)
 END
 cat >"$dir/left.c" <<'END'
 #include <runnel/cuda.h>
