@@ -4,8 +4,8 @@ import random
 import threading
 
 import http_images as images
-from http_checks import (BODIES, DEVICE, SEED, SHORT, check, in_threads, is_code, noise, picture,
-                         same, server, stops)
+from http_checks import (BODIES, DEVICE, SEED, SHORT, check, check_with, in_threads, is_code, noise,
+                         picture, same, server, stops)
 from http_client import Connection, ask, chunked, request_bytes
 
 # ---- counts ------------------------------------------------------------------
@@ -25,56 +25,46 @@ def counts_all(running):
     in_threads(work, 4)
 
 
-@check
-def counts_are_those_of_wc_for_many_bodies_at_a_time():
-    with server() as running:
-        counts_all(running)
-        stops(running)
+@check_with()
+def counts_are_those_of_wc_for_many_bodies_at_a_time(running):
+    counts_all(running)
 
 
-@check
-def the_sync_handler_answers_the_same():
-    with server('--handler=sync') as running:
-        counts_all(running)
-        edges_all(running)
-        stops(running)
+@check_with('--handler=sync')
+def the_sync_handler_answers_the_same(running):
+    counts_all(running)
+    edges_all(running)
 
 
-@check
-def private_streams_answer_the_same():
-    with server('--stream=private', '--loops=1', '--workers=3') as running:
-        counts_all(running)
-        stops(running)
+@check_with('--stream=private', '--loops=1', '--workers=3')
+def private_streams_answer_the_same(running):
+    counts_all(running)
 
 
-@check
-def bodies_in_chunks_and_on_request_are_counted():
-    with server() as running:
-        body, want = max(BODIES[:5])
-        connection = Connection(running.port)
-        for size in (1000, 16384, 1 << 20):
-            connection.send(request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked'])
-                            + chunked(body, size))
-            same(connection.answer().body, want, 'counts')
-        connection.send(request_bytes('/wc', body, headers=['Expect: 100-continue'])[:-len(body)])
-        same(connection.socket.recv(100), b'HTTP/1.1 100 Continue\r\n\r\n', 'first answer')
-        connection.send(body)
+@check_with()
+def bodies_in_chunks_and_on_request_are_counted(running):
+    body, want = max(BODIES[:5])
+    connection = Connection(running.port)
+    for size in (1000, 16384, 1 << 20):
+        connection.send(request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked'])
+                        + chunked(body, size))
         same(connection.answer().body, want, 'counts')
-        stops(running)
+    connection.send(request_bytes('/wc', body, headers=['Expect: 100-continue'])[:-len(body)])
+    same(connection.socket.recv(100), b'HTTP/1.1 100 Continue\r\n\r\n', 'first answer')
+    connection.send(body)
+    same(connection.answer().body, want, 'counts')
 
 
-@check
-def requests_sent_at_once_are_answered_in_their_order():
-    with server() as running:
-        connection = Connection(running.port)
-        mine = [pair for pair in BODIES if len(pair[0]) < 40000][:40]
-        sender = threading.Thread(target=connection.send, args=(
-            b''.join(request_bytes('/wc', body) for body, _ in mine),))
-        sender.start()
-        for body, want in mine:
-            same(connection.answer().body, want, 'counts of %d bytes' % len(body))
-        sender.join()
-        stops(running)
+@check_with()
+def requests_sent_at_once_are_answered_in_their_order(running):
+    connection = Connection(running.port)
+    mine = [pair for pair in BODIES if len(pair[0]) < 40000][:40]
+    sender = threading.Thread(target=connection.send, args=(
+        b''.join(request_bytes('/wc', body) for body, _ in mine),))
+    sender.start()
+    for body, want in mine:
+        same(connection.answer().body, want, 'counts of %d bytes' % len(body))
+    sender.join()
 
 
 # ---- edges -------------------------------------------------------------------
@@ -98,11 +88,9 @@ def edges_all(running):
     same(edges_of(running, images.pnm(6, 64, 40, rgb)), want, 'edges of a PPM')
 
 
-@check
-def edges_are_those_computed_here():
-    with server() as running:
-        in_threads(lambda index: edges_all(running), 1 if SHORT else 4)
-        stops(running)
+@check_with()
+def edges_are_those_computed_here(running):
+    in_threads(lambda index: edges_all(running), 1 if SHORT else 4)
 
 
 @check
@@ -133,8 +121,8 @@ def small_images_of_many_clients_are_their_own():
             stops(running)
 
 
-@check
-def every_kind_of_png_is_read():
+@check_with()
+def every_kind_of_png_is_read(running):
     """Grey pictures in other formats have the same edges."""
     width, height = 40, 30
     grey = picture(width, height)
@@ -149,69 +137,59 @@ def every_kind_of_png_is_read():
             sample for index in range(256) for sample in (index,) * 3)),
         '16 bits': images.png(width, height, bytes(s for g in grey for s in (g, g)), 0, 16),
     }
-    with server() as running:
-        for name, file in kinds.items():
-            same(edges_of(running, file), want, name)
-        stops(running)
+    for name, file in kinds.items():
+        same(edges_of(running, file), want, name)
 
 
-@check
-def a_picture_has_the_same_edges_in_every_form_of_png():
+@check_with()
+def a_picture_has_the_same_edges_in_every_form_of_png(running):
     """8 sizes, 26 forms: grey, RGB, palette, alpha, a transparent colour; 1 to 16 bits a sample.
     Each form is tested interlaced and not interlaced."""
     wants = {}
-    with server() as running:
-        for size in ((1, 1), (2, 3), (4, 5), (7, 8), (8, 8), (9, 17), (33, 20), (64, 64)):
-            for color, depth, clear in images.FORMS:
-                top = 1 << min(depth, 8)
-                seed = noise(4 + 8 * 8)
-                levels = [[seed[x // 8 + y // 8 * 8] * (x ^ y | 1) % (top - (depth == 8))
-                           for x in range(size[0])] for y in range(size[1])]
-                grey = bytes(value * 255 // (top - 1) for row in levels for value in row)
-                want = wants.setdefault((size, grey), images.sobel(*size, grey))
-                for by_adam7 in (False, True):
-                    file = images.form(size, lambda x, y, of=levels: of[y][x], color, depth,
-                                       clear, by_adam7)
-                    same(edges_of(running, file), (*size, want), 'edges of %d x %d: color type %d, '
-                         '%d bits%s%s' % (*size, color, depth, ', tRNS' * clear,
-                                          ', interlaced' * by_adam7))
-        stops(running)
+    for size in ((1, 1), (2, 3), (4, 5), (7, 8), (8, 8), (9, 17), (33, 20), (64, 64)):
+        for color, depth, clear in images.FORMS:
+            top = 1 << min(depth, 8)
+            seed = noise(4 + 8 * 8)
+            levels = [[seed[x // 8 + y // 8 * 8] * (x ^ y | 1) % (top - (depth == 8))
+                       for x in range(size[0])] for y in range(size[1])]
+            grey = bytes(value * 255 // (top - 1) for row in levels for value in row)
+            want = wants.setdefault((size, grey), images.sobel(*size, grey))
+            for by_adam7 in (False, True):
+                file = images.form(size, lambda x, y, of=levels: of[y][x], color, depth,
+                                   clear, by_adam7)
+                same(edges_of(running, file), (*size, want), 'edges of %d x %d: color type %d, '
+                     '%d bits%s%s' % (*size, color, depth, ', tRNS' * clear,
+                                      ', interlaced' * by_adam7))
 
 
-@check
-def transparent_pixels_are_black_and_not_those_of_another_image():
+@check_with('--slots=1', '--loops=1')
+def transparent_pixels_are_black_and_not_those_of_another_image(running):
     clear = images.png(64, 48, bytes(4 * 64 * 48), 6)
-    with server('--slots=1', '--loops=1') as running:
-        edges_of(running, images.pnm(5, 64, 48, noise(64 * 48)))
-        same(edges_of(running, clear), (64, 48, bytes(64 * 48)), 'edges of nothing')
-        stops(running)
+    edges_of(running, images.pnm(5, 64, 48, noise(64 * 48)))
+    same(edges_of(running, clear), (64, 48, bytes(64 * 48)), 'edges of nothing')
 
 
 # ---- the server's metrics ---------------------------------------------------------
 
-@check
-def metrics_count_the_answers():
-    with server() as running:
-        for _ in range(3):
-            ask(running.port, '/wc', b'one')
-        ask(running.port, '/sobel', b'no image')
-        ask(running.port, '/nope')
-        ask(running.port, '/wc')
-        is_code(ask(running.port, '/healthz'), 200)
-        metrics = running.settled()
-        answers = 'http_server_answers_total{route="%s",code="%d"}'
-        for route, code, want in (('/wc', 200, 3), ('/sobel', 400, 1), ('other', 404, 1),
-                                  ('/wc', 405, 1), ('/healthz', 200, 1)):
-            same(metrics.get(answers % (route, code)), want, '%s %d' % (route, code))
-        same(metrics['http_server_slots'], 128, 'slots')
-        assert any('pool="http"' in name for name in metrics), metrics
-        stops(running)
+@check_with()
+def metrics_count_the_answers(running):
+    for _ in range(3):
+        ask(running.port, '/wc', b'one')
+    ask(running.port, '/sobel', b'no image')
+    ask(running.port, '/nope')
+    ask(running.port, '/wc')
+    is_code(ask(running.port, '/healthz'), 200)
+    metrics = running.settled()
+    answers = 'http_server_answers_total{route="%s",code="%d"}'
+    for route, code, want in (('/wc', 200, 3), ('/sobel', 400, 1), ('other', 404, 1),
+                              ('/wc', 405, 1), ('/healthz', 200, 1)):
+        same(metrics.get(answers % (route, code)), want, '%s %d' % (route, code))
+    same(metrics['http_server_slots'], 128, 'slots')
+    assert any('pool="http"' in name for name in metrics), metrics
 
 
-@check
-def healthz_tells_the_state_of_the_pool():
-    with server() as running:
-        answer = ask(running.port, '/healthz')
-        is_code(answer, 200)
-        assert answer.body.startswith(b'{"state":"ok",'), answer.body
-        stops(running)
+@check_with()
+def healthz_tells_the_state_of_the_pool(running):
+    answer = ask(running.port, '/healthz')
+    is_code(answer, 200)
+    assert answer.body.startswith(b'{"state":"ok",'), answer.body

@@ -9,8 +9,8 @@ import time
 import zlib
 
 import http_images as images
-from http_checks import (DEVICE, RANDOM, SHORT, Skip, check, in_threads, is_code, noise, same,
-                         server, stops, until)
+from http_checks import (DEVICE, RANDOM, SHORT, Skip, check, check_with, in_threads, is_code, noise,
+                         same, server, until)
 from http_client import SANITIZER, Connection, Unanswered, ask, freeze, request_bytes
 
 MEGABYTE = 1 << 20
@@ -25,8 +25,8 @@ def zeros(megabytes):
     return b''.join(to.compress(bytes(MEGABYTE)) for _ in range(megabytes)) + to.flush()
 
 
-@check
-def small_images_that_ask_for_much_cost_little():
+@check_with('--workers=1')
+def small_images_that_ask_for_much_cost_little(running):
     good = images.png(30, 20, noise(600))
     header = good[:33]
     end = images.chunk(b'IEND', b'')
@@ -42,28 +42,24 @@ def small_images_that_ask_for_much_cost_little():
     }
     texts = images.chunk(b'zTXt', b'key\0\0' + zeros(8)) * 100
     profile = images.chunk(b'iCCP', b'name\0\0' + zeros(many))
-    with server('--workers=1') as running:
-        is_code(ask(running.port, '/sobel', good), 200)
-        before, cpu = running.rss_kb(), running.cpu_seconds()
-        for name, file in refused.items():
-            answer = ask(running.port, '/sobel', file)
-            assert answer.code == 400, '%s: %d %r' % (name, answer.code, answer.body)
-        for file in (images.with_chunks(good, texts), images.with_chunks(good, profile)):
-            is_code(ask(running.port, '/sobel', file), 200)
-        grown, cpu = running.rss_kb() - before, running.cpu_seconds() - cpu
-        assert SANITIZER or grown < 30000, 'grown by %d kB' % grown
-        # Inflating all data would take seconds.
-        assert SANITIZER or cpu < 0.5, '%.1f CPU seconds' % cpu
-        stops(running)
+    is_code(ask(running.port, '/sobel', good), 200)
+    before, cpu = running.rss_kb(), running.cpu_seconds()
+    for name, file in refused.items():
+        answer = ask(running.port, '/sobel', file)
+        assert answer.code == 400, '%s: %d %r' % (name, answer.code, answer.body)
+    for file in (images.with_chunks(good, texts), images.with_chunks(good, profile)):
+        is_code(ask(running.port, '/sobel', file), 200)
+    grown, cpu = running.rss_kb() - before, running.cpu_seconds() - cpu
+    assert SANITIZER or grown < 30000, 'grown by %d kB' % grown
+    # Inflating all data would take seconds.
+    assert SANITIZER or cpu < 0.5, '%.1f CPU seconds' % cpu
 
 
-@check
-def interlaced_images_are_read():
+@check_with('--workers=1')
+def interlaced_images_are_read(running):
     """Interlaced rows have seven passes: the data's size is computed for each."""
-    with server('--workers=1') as running:
-        for width, height in ((1, 1), (2, 3), (4, 4), (5, 9), (33, 17), (300, 200)):
-            is_code(ask(running.port, '/sobel', images.interlaced(width, height, noise)), 200)
-        stops(running)
+    for width, height in ((1, 1), (2, 3), (4, 4), (5, 9), (33, 17), (300, 200)):
+        is_code(ask(running.port, '/sobel', images.interlaced(width, height, noise)), 200)
 
 
 # ---- connections -------------------------------------------------------------
@@ -78,66 +74,59 @@ def fills(running, nr):
     return clients
 
 
-@check
-def more_clients_than_connections_wait_and_are_served():
-    with server('--connections=8', '--loops=1') as running:
-        inside = fills(running, 8)
-        waiting = [Connection(running.port) for _ in range(20)]
-        for connection in waiting:
-            connection.send(request_bytes('/metrics'))
-        for connection in inside:
-            connection.send(b'e')
-            is_code(connection.answer(), 200)
-            connection.close()
-        for connection in waiting:
-            body = connection.answer().body
-            there = int(re.search(rb'\nhttp_server_connections (\d+)\n', body)[1])
-            assert there <= 8, there
-            connection.close()
-        stops(running)
+@check_with('--connections=8', '--loops=1')
+def more_clients_than_connections_wait_and_are_served(running):
+    inside = fills(running, 8)
+    waiting = [Connection(running.port) for _ in range(20)]
+    for connection in waiting:
+        connection.send(request_bytes('/metrics'))
+    for connection in inside:
+        connection.send(b'e')
+        is_code(connection.answer(), 200)
+        connection.close()
+    for connection in waiting:
+        body = connection.answer().body
+        there = int(re.search(rb'\nhttp_server_connections (\d+)\n', body)[1])
+        assert there <= 8, there
+        connection.close()
 
 
-@check
-def idle_clients_make_space_for_others():
-    with server('--connections=8', '--loops=1') as running:
-        idle, others = [], []
-        for connections in (idle, others):
-            for _ in range(8):
-                connections.append(Connection(running.port))
-                is_code(connections[-1].ask('/wc', b'one'), 200)
-        assert all(connection.ended() for connection in idle)
-        stops(running)
+@check_with('--connections=8', '--loops=1')
+def idle_clients_make_space_for_others(running):
+    idle, others = [], []
+    for connections in (idle, others):
+        for _ in range(8):
+            connections.append(Connection(running.port))
+            is_code(connections[-1].ask('/wc', b'one'), 200)
+    assert all(connection.ended() for connection in idle)
 
 
-@check
-def a_client_whose_request_lies_unread_is_not_closed_for_others():
-    with server('--connections=8', '--loops=1') as running:
-        idle = []
-        for _ in range(7):
-            idle.append(Connection(running.port))
-            is_code(idle[-1].ask('/wc', b'one'), 200)
-        freeze(running.pid)
-        time.sleep(0.2)         # by its clock the first client was idle beyond --linger
-        other = Connection(running.port)
-        for connection in (idle[0], other):
-            connection.send(request_bytes('/wc', b'two'))
-        running.signal(signal.SIGCONT)
-        for connection in (idle[0], other):
-            is_code(connection.answer(), 200)
-        stops(running)
+@check_with('--connections=8', '--loops=1')
+def a_client_whose_request_lies_unread_is_not_closed_for_others(running):
+    idle = []
+    for _ in range(7):
+        idle.append(Connection(running.port))
+        is_code(idle[-1].ask('/wc', b'one'), 200)
+    freeze(running.pid)
+    time.sleep(0.2)         # by its clock the first client was idle beyond --linger
+    other = Connection(running.port)
+    for connection in (idle[0], other):
+        connection.send(request_bytes('/wc', b'two'))
+    running.signal(signal.SIGCONT)
+    for connection in (idle[0], other):
+        is_code(connection.answer(), 200)
 
 
-@check
-def a_full_server_ends_and_answers_those_that_wait():
-    with server('--connections=4', '--loops=1') as running:
-        inside = fills(running, 4)
-        waiting = Connection(running.port)
-        waiting.send(request_bytes('/wc', b'two'))
-        running.signal()
-        is_code(waiting.answer(), 200)
-        for connection in inside:
-            connection.close()
-        same(running.wait(), (0, ''), 'exit status and standard error')
+@check_with('--connections=4', '--loops=1', ends=None)
+def a_full_server_ends_and_answers_those_that_wait(running):
+    inside = fills(running, 4)
+    waiting = Connection(running.port)
+    waiting.send(request_bytes('/wc', b'two'))
+    running.signal()
+    is_code(waiting.answer(), 200)
+    for connection in inside:
+        connection.close()
+    same(running.wait(), (0, ''), 'exit status and standard error')
 
 
 @check
@@ -175,62 +164,56 @@ def settles(running):
     until(lambda: under_way(running) == 0, 'bytes stay under way')
 
 
-@check
-def partial_bodies_are_bounded_together():
+@check_with('--memory=4M', '--slots=4', '--max-pixels=64K')
+def partial_bodies_are_bounded_together(running):
     nr, size = (60, 300000) if SHORT else (400, MEGABYTE)
     limit = 4 * MEGABYTE
-    with server('--memory=4M', '--slots=4', '--max-pixels=64K') as running:
-        clients = [Connection(running.port) for _ in range(nr)]
-        codes = []
+    clients = [Connection(running.port) for _ in range(nr)]
+    codes = []
 
-        def send(index):
-            for connection in clients[index::8]:
-                connection.send(request_bytes('/wc', bytes(size))[:-1])
+    def send(index):
+        for connection in clients[index::8]:
+            connection.send(request_bytes('/wc', bytes(size))[:-1])
 
-        in_threads(send, 8)
-        until(lambda: under_way(running) > limit - 2 * size, 'the memory does not fill')
-        most = running.rss_kb()
-        assert under_way(running) <= limit + FIGURES
-        # The server does not know CUDA's memory.
-        assert SANITIZER or DEVICE != 'host' or most < running.bound_kb, '%d kB' % most
-        for connection in clients:
-            connection.send(b'\0')
-            answer = connection.answer()
-            codes.append(answer.code)
-            if answer.code == 503:
-                assert b'in use' in answer.body and answer.closes, answer.body
-            connection.close()
-        assert set(codes) == {200, 503}, codes
-        settles(running)
-        stops(running)
+    in_threads(send, 8)
+    until(lambda: under_way(running) > limit - 2 * size, 'the memory does not fill')
+    most = running.rss_kb()
+    assert under_way(running) <= limit + FIGURES
+    # The server does not know CUDA's memory.
+    assert SANITIZER or DEVICE != 'host' or most < running.bound_kb, '%d kB' % most
+    for connection in clients:
+        connection.send(b'\0')
+        answer = connection.answer()
+        codes.append(answer.code)
+        if answer.code == 503:
+            assert b'in use' in answer.body and answer.closes, answer.body
+        connection.close()
+    assert set(codes) == {200, 503}, codes
+    settles(running)
 
 
-@check
-def answers_that_are_not_read_are_bounded_together():
+@check_with('--memory=40M', '--slots=2', '--max-body=16M', '--max-pixels=16M')
+def answers_that_are_not_read_are_bounded_together(running):
     # More than the kernel buffers for a client.
     image = images.pnm(5, 3500, 3500, noise(3500 * 3500))
-    with server('--memory=40M', '--slots=2', '--max-body=16M', '--max-pixels=16M') as running:
-        clients, codes = [Connection(running.port, takes=4096) for _ in range(5)], []
-        for connection in clients:
-            connection.send(request_bytes('/sobel', image))
-            assert connection.more()
-        assert 20 * MEGABYTE < under_way(running) <= 40 * MEGABYTE + FIGURES
-        assert SANITIZER or DEVICE != 'host' or running.rss_kb() < running.bound_kb
-        for connection in clients:
-            codes.append(connection.answer().code)
-            connection.close()
-        assert set(codes) == {200, 503}, codes
-        settles(running)
-        stops(running)
+    clients, codes = [Connection(running.port, takes=4096) for _ in range(5)], []
+    for connection in clients:
+        connection.send(request_bytes('/sobel', image))
+        assert connection.more()
+    assert 20 * MEGABYTE < under_way(running) <= 40 * MEGABYTE + FIGURES
+    assert SANITIZER or DEVICE != 'host' or running.rss_kb() < running.bound_kb
+    for connection in clients:
+        codes.append(connection.answer().code)
+        connection.close()
+    assert set(codes) == {200, 503}, codes
+    settles(running)
 
 
-@check
-def all_slots_have_space_for_a_larger_body():
+@check_with('--max-body=4M')
+def all_slots_have_space_for_a_larger_body(running):
     body = bytes(4 * MEGABYTE)
-    with server('--max-body=4M') as running:
-        is_code(ask(running.port, '/wc', body), 200)
-        is_code(ask(running.port, '/wc', body + b'x'), 413)
-        stops(running)
+    is_code(ask(running.port, '/wc', body), 200)
+    is_code(ask(running.port, '/wc', body + b'x'), 413)
 
 
 class Crowd:
@@ -278,17 +261,15 @@ class Crowd:
             self.polite(index)
 
 
-@check
-def a_crowd_of_all_kinds_takes_no_more_memory_than_the_server_said():
+@check_with('--slots=8', '--max-pixels=256K', '--max-body=256K', '--memory=16M',
+            '--connections=200')
+def a_crowd_of_all_kinds_takes_no_more_memory_than_the_server_said(running):
     seconds = 3 if SHORT else float(os.environ.get('HTTP_SECONDS', 20))
     # Small limits, so the bound is reached and small.
-    with server('--slots=8', '--max-pixels=256K', '--max-body=256K', '--memory=16M',
-                '--connections=200') as running:
-        crowd = Crowd(running, seconds)
-        in_threads(crowd.work, 10)
-        print('# %d answers; memory %d kB at most, of %d kB' % (
-            crowd.answers, crowd.most_kb, running.bound_kb))
-        assert crowd.answers
-        assert SANITIZER or DEVICE != 'host' or crowd.most_kb < running.bound_kb
-        settles(running)
-        stops(running)
+    crowd = Crowd(running, seconds)
+    in_threads(crowd.work, 10)
+    print('# %d answers; memory %d kB at most, of %d kB' % (
+        crowd.answers, crowd.most_kb, running.bound_kb))
+    assert crowd.answers
+    assert SANITIZER or DEVICE != 'host' or crowd.most_kb < running.bound_kb
+    settles(running)

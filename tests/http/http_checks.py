@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Common parts of the checks of examples/http_server: for check_http.py."""
+import functools
 import glob
 import os
 import random
@@ -43,6 +44,19 @@ def same(got, want, what):
 
 def stops(running):
     same(running.stop(), (0, ''), 'exit status and standard error')
+
+
+def check_with(*options, ends=stops, **more):
+    """Makes a function of a server a check; @ends: what ends the server; None: the function."""
+    def of(function):
+        @functools.wraps(function)
+        def with_server():
+            with server(*options, **more) as running:
+                function(running)
+                if ends:
+                    ends(running)
+        return check(with_server)
+    return of
 
 
 def is_code(answer, code):

@@ -5,37 +5,36 @@ import signal
 import time
 
 import http_images as images
-from http_checks import BODIES, LINGER, SEED, SHORT, check, is_code, noise, same, server, stops
+from http_checks import (BODIES, LINGER, SEED, SHORT, check, check_with, is_code, noise, same,
+                         server, stops)
 from http_client import PATIENCE, Connection, Unanswered, ask, freeze, request_bytes
 from http_load import Load
 from http_stop import StopUnderLoad
 
-@check
-def sigint_and_a_second_signal_end_it_too():
-    with server(LINGER) as running:
-        ask(running.port, '/wc', b'one')
-        running.signal(signal.SIGINT)
-        running.signal()
-        running.signal(signal.SIGINT)
-        same(running.wait(), (0, ''), 'exit status and standard error')
+@check_with(LINGER, ends=None)
+def sigint_and_a_second_signal_end_it_too(running):
+    ask(running.port, '/wc', b'one')
+    running.signal(signal.SIGINT)
+    running.signal()
+    running.signal(signal.SIGINT)
+    same(running.wait(), (0, ''), 'exit status and standard error')
 
 
-@check
-def connections_not_yet_accepted_are_answered_before_it_ends():
-    with server(LINGER) as running:
-        body, want = BODIES[3]
-        freeze(running.pid)
-        waiting = [Connection(running.port) for _ in range(40)]
-        for connection in waiting:
-            connection.send(request_bytes('/wc', body))
-        running.signal()
-        running.signal(signal.SIGCONT)
-        for connection in waiting:
-            answer = connection.answer()
-            is_code(answer, 200)
-            same(answer.body, want, 'counts')
-            assert connection.ended(), answer.headers
-        same(running.wait(), (0, ''), 'exit status and standard error')
+@check_with(LINGER, ends=None)
+def connections_not_yet_accepted_are_answered_before_it_ends(running):
+    body, want = BODIES[3]
+    freeze(running.pid)
+    waiting = [Connection(running.port) for _ in range(40)]
+    for connection in waiting:
+        connection.send(request_bytes('/wc', body))
+    running.signal()
+    running.signal(signal.SIGCONT)
+    for connection in waiting:
+        answer = connection.answer()
+        is_code(answer, 200)
+        same(answer.body, want, 'counts')
+        assert connection.ended(), answer.headers
+    same(running.wait(), (0, ''), 'exit status and standard error')
 
 
 @check
@@ -149,13 +148,12 @@ def under_load_every_request_is_answered_before_it_ends():
             print('# %s' % load)
 
 
-@check
-def under_load_sync_ends_in_the_same_way():
-    with server(LINGER, '--handler=sync') as running:
-        load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
-        load.run(0.5)
-        same(running.wait(), (0, ''), 'exit status and standard error')
-        load.judge()
+@check_with(LINGER, '--handler=sync', ends=None)
+def under_load_sync_ends_in_the_same_way(running):
+    load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
+    load.run(0.5)
+    same(running.wait(), (0, ''), 'exit status and standard error')
+    load.judge()
 
 
 def under_the_load_of_wrk_all_is_right_and_memory_flat():

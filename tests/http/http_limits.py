@@ -10,7 +10,7 @@ import threading
 import time
 
 import http_images as images
-from http_checks import (DEVICE, LINGER, check, is_code, noise, same, server, stops,
+from http_checks import (DEVICE, LINGER, check, check_with, is_code, noise, same, server, stops,
                          until)
 from http_client import (PATIENCE, SANITIZER, Connection, Server, Unanswered, ask, chunked, freeze,
                          request_bytes)
@@ -61,33 +61,29 @@ def clients_that_trickle_are_answered_408():
         stops(running)
 
 
-@check
-def clients_that_are_silent_are_closed():
-    with server('--idle-time=1') as running:
-        new, served = Connection(running.port), None
-        while not served:
-            served = Connection(running.port)
-            try:
-                is_code(served.ask('/wc', b'one'), 200)
-            except Unanswered:      # it was idle for too long
-                served = None
-        assert new.ended() and served.ended(), 'connections are left open'
-        stops(running)
+@check_with('--idle-time=1')
+def clients_that_are_silent_are_closed(running):
+    new, served = Connection(running.port), None
+    while not served:
+        served = Connection(running.port)
+        try:
+            is_code(served.ask('/wc', b'one'), 200)
+        except Unanswered:      # it was idle for too long
+            served = None
+    assert new.ended() and served.ended(), 'connections are left open'
 
 
-@check
-def clients_that_do_not_take_their_answer_are_closed():
+@check_with('--request-time=%d' % (20 if SANITIZER else 2), '--max-body=16M', '--max-pixels=16M',
+            '--slots=2')
+def clients_that_do_not_take_their_answer_are_closed(running):
     # More than the kernel buffers for a client.
     image = images.pnm(5, 3500, 3500, noise(3500 * 3500))
-    with server('--request-time=%d' % (20 if SANITIZER else 2), '--max-body=16M',
-                '--max-pixels=16M', '--slots=2') as running:
-        connection = Connection(running.port, takes=4096)
-        # On a busy machine the answer may be a short one, which the kernel takes.
-        connection.send(request_bytes('/sobel', image, headers=['Connection: close']))
-        assert connection.more()
-        until(lambda: running.metrics()['http_server_connections'] == 1, 'none is closed')
-        running.settled()
-        stops(running)
+    connection = Connection(running.port, takes=4096)
+    # On a busy machine the answer may be a short one, which the kernel takes.
+    connection.send(request_bytes('/sobel', image, headers=['Connection: close']))
+    assert connection.more()
+    until(lambda: running.metrics()['http_server_connections'] == 1, 'none is closed')
+    running.settled()
 
 
 def ends_beside_tricklers(grace, linger):
@@ -116,21 +112,20 @@ def ends_beside_tricklers(grace, linger):
         return ended
 
 
-@check
-def empty_lines_do_not_keep_it_from_ending():
-    with server('--linger=100') as running:
-        connection = Connection(running.port)
-        is_code(connection.ask('/wc', b'one'), 200)
-        running.signal()
-        end = time.monotonic() + PATIENCE
-        while running.process.poll() is None:
-            assert time.monotonic() < end, 'it does not end'
-            try:
-                connection.send(b'\r\n')
-            except OSError:
-                break
-            time.sleep(0.02)
-        same(running.wait(), (0, ''), 'exit status and standard error')
+@check_with('--linger=100', ends=None)
+def empty_lines_do_not_keep_it_from_ending(running):
+    connection = Connection(running.port)
+    is_code(connection.ask('/wc', b'one'), 200)
+    running.signal()
+    end = time.monotonic() + PATIENCE
+    while running.process.poll() is None:
+        assert time.monotonic() < end, 'it does not end'
+        try:
+            connection.send(b'\r\n')
+        except OSError:
+            break
+        time.sleep(0.02)
+    same(running.wait(), (0, ''), 'exit status and standard error')
 
 
 @check
@@ -145,45 +140,39 @@ def clients_that_trickle_do_not_keep_it_from_ending():
     same(ended, (0, ''), 'exit status and standard error')
 
 
-@check
-def slow_clients_hold_no_worker():
+@check_with('--workers=1', '--slots=1', '--loops=1', '--max-body=16M', '--max-pixels=16M')
+def slow_clients_hold_no_worker(running):
     # More than the kernel buffers for a client.
     image = images.pnm(5, 3000, 3000, noise(3000 * 3000))
-    with server('--workers=1', '--slots=1', '--loops=1', '--max-body=16M',
-                '--max-pixels=16M') as running:
-        sending, reading = [], []
-        for _ in range(3):
-            sending.append(Connection(running.port))
-            sending[-1].send(request_bytes('/sobel', image)[:-1])
-            reading.append(Connection(running.port, takes=4096))
-            reading[-1].send(request_bytes('/sobel', image))
-            assert reading[-1].more()
-        metrics = running.metrics()
-        same(metrics['http_server_open'], 1 + len(reading), 'answers that are sent')
-        same(metrics['http_server_slots_used'], 0, 'slots')
-        is_code(ask(running.port, '/wc', b'one two'), 200)
-        for connection in reading:
-            is_code(connection.answer(), 200)
-        for connection in sending:
-            connection.send(image[-1:])
-            is_code(connection.answer(), 200)
-        stops(running)
+    sending, reading = [], []
+    for _ in range(3):
+        sending.append(Connection(running.port))
+        sending[-1].send(request_bytes('/sobel', image)[:-1])
+        reading.append(Connection(running.port, takes=4096))
+        reading[-1].send(request_bytes('/sobel', image))
+        assert reading[-1].more()
+    metrics = running.metrics()
+    same(metrics['http_server_open'], 1 + len(reading), 'answers that are sent')
+    same(metrics['http_server_slots_used'], 0, 'slots')
+    is_code(ask(running.port, '/wc', b'one two'), 200)
+    for connection in reading:
+        is_code(connection.answer(), 200)
+    for connection in sending:
+        connection.send(image[-1:])
+        is_code(connection.answer(), 200)
 
 
 def slots_used(running):
     return running.metrics()['http_server_slots_used']
 
 
-@check
-def the_deadline_bounds_the_answer_and_the_slot_comes_back():
-    with server('--deadline=300', '--workers=1', '--slots=1', '--loops=1',
-                '--allow-crash') as running:
-        connection = Connection(running.port)
-        is_code(connection.ask('/hang', b''), 504)      # hangs until it is cancelled
-        until(lambda: slots_used(running) == 0, 'the slot stays used')
-        # On a busy machine the next job may expire, too.
-        until(lambda: connection.ask('/wc', b'one').code == 200, 'no answer')
-        stops(running)
+@check_with('--deadline=300', '--workers=1', '--slots=1', '--loops=1', '--allow-crash')
+def the_deadline_bounds_the_answer_and_the_slot_comes_back(running):
+    connection = Connection(running.port)
+    is_code(connection.ask('/hang', b''), 504)      # hangs until it is cancelled
+    until(lambda: slots_used(running) == 0, 'the slot stays used')
+    # On a busy machine the next job may expire, too.
+    until(lambda: connection.ask('/wc', b'one').code == 200, 'no answer')
 
 
 def ends_with_a_stuck_worker(grace):
@@ -216,23 +205,21 @@ def the_deadline_bounds_the_answer_whatever_a_worker_is_at():
 
 # ---- requests ----------------------------------------------------------------
 
-@check
-def a_body_that_is_too_long_is_refused_before_it_comes():
-    with server('--max-body=64K') as running:
-        for headers in ([], ['Expect: 100-continue']):
-            connection = Connection(running.port)
-            connection.send(request_bytes('/wc', b'', headers=headers + ['Content-Length: 65537'])
-                            .replace(b'Content-Length: 0\r\n', b''))
-            is_refused(connection, 413)
+@check_with('--max-body=64K')
+def a_body_that_is_too_long_is_refused_before_it_comes(running):
+    for headers in ([], ['Expect: 100-continue']):
         connection = Connection(running.port)
-        connection.send(request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked'])
-                        + b'10001\r\n')
+        connection.send(request_bytes('/wc', b'', headers=headers + ['Content-Length: 65537'])
+                        .replace(b'Content-Length: 0\r\n', b''))
         is_refused(connection, 413)
-        # The client reads the answer while it goes on sending.
-        connection = Connection(running.port)
-        connection.send(request_bytes('/wc', bytes(3000000)))
-        is_refused(connection, 413)
-        stops(running)
+    connection = Connection(running.port)
+    connection.send(request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked'])
+                    + b'10001\r\n')
+    is_refused(connection, 413)
+    # The client reads the answer while it goes on sending.
+    connection = Connection(running.port)
+    connection.send(request_bytes('/wc', bytes(3000000)))
+    is_refused(connection, 413)
 
 
 # ---- the process -------------------------------------------------------------

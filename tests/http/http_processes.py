@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 
 import http_images as images
-from http_checks import BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise
-from http_checks import same, server, until
+from http_checks import (BODIES, DEVICE, LINGER, SEED, Skip, check, check_with, is_code, noise,
+                         same, server, until)
 from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unanswered, ask, freeze,
                          request_bytes)
 from http_failure import CRASHES
@@ -68,150 +68,142 @@ def counts_right(connection):
 
 # ---- a lost process -----------------------------------------------------------------
 
-@check
-def with_one_of_three_processes_only_its_own_connections_are_lost():
-    with server(THREE) as running:
-        pids = all_serve(running)
-        kept = []
+@check_with(THREE, ends=None)
+def with_one_of_three_processes_only_its_own_connections_are_lost(running):
+    pids = all_serve(running)
+    kept = []
 
-        def each_has_some():        # besides this client's; a slow process gets none
-            kept.append(Connection(running.port))
-            counts_right(kept[-1])
-            values = running.metrics()
-            return len(kept) > 30 and all(
-                values.get('http_server_connections{process="%d"}' % i, 0) > 1 for i in range(NR))
+    def each_has_some():        # besides this client's; a slow process gets none
+        kept.append(Connection(running.port))
+        counts_right(kept[-1])
+        values = running.metrics()
+        return len(kept) > 30 and all(
+            values.get('http_server_connections{process="%d"}' % i, 0) > 1 for i in range(NR))
 
-        until(each_has_some, 'a process has no connections')
-        os.kill(pids[1], signal.SIGKILL)
-        until(lambda: is_gone(pids[1]), 'it is not killed')
-        lost = 0
-        for connection in kept:
-            try:
-                counts_right(connection)
-            except (Unanswered, Broken, ConnectionError):
-                lost += 1
-        assert 0 < lost < len(kept), '%d of %d connections are lost' % (lost, len(kept))
-        now = all_serve(running, [pids[1]])
-        assert [now[0], now[2]] == [pids[0], pids[2]], (pids, now)
-        assert 'process %d was killed by signal 9' % pids[1] in ends(running)
-
-
-@check
-def connections_to_a_process_that_does_not_serve_are_served_by_the_others():
-    with server(THREE) as running:
-        all_serve(running)
-        lost = 0
-        # After some short lives the pause before the next start is long.
-        while lost < 6 or ups(running)[2]:
-            pid = health(running)[1]['processes'][2]['pid']
-            until(lambda: ups(running)[2] or health(running)[1]['processes'][2]['pid'] != pid,
-                  'it does not come back')
-            pid = health(running)[1]['processes'][2]['pid']
-            if pid in running.children():
-                os.kill(pid, signal.SIGKILL)
-                until(lambda gone=pid: is_gone(gone), 'it is not killed')
-                lost += 1
-        tried = 0
-        while not ups(running)[2]:
-            for _ in range(10):         # a third of them reach the sockets of the lost process
-                counts_right(Connection(running.port))
-            tried += 10
-        print('# %d connections were served before it was back' % tried)
-        all_serve(running)
-        ends(running)
-
-
-@check
-def a_process_that_hangs_is_replaced_and_the_others_serve():
-    with server(THREE, CRASHES, '--stuck=10', '--grace=20') as running:
-        before = all_serve(running)
-        hanging = Connection(running.port)
-        hanging.send(request_bytes('/hang', b''))
-        until(lambda: set(running.children()) != set(before), 'it is not replaced')
-        counts_right(Connection(running.port))
+    until(each_has_some, 'a process has no connections')
+    os.kill(pids[1], signal.SIGKILL)
+    until(lambda: is_gone(pids[1]), 'it is not killed')
+    lost = 0
+    for connection in kept:
         try:
-            is_code(hanging.answer(), 503)
-        except Unanswered:
-            pass
-        all_serve(running)
-        assert 'a worker does not come back from a request for 10 s' in ends(running)
+            counts_right(connection)
+        except (Unanswered, Broken, ConnectionError):
+            lost += 1
+    assert 0 < lost < len(kept), '%d of %d connections are lost' % (lost, len(kept))
+    now = all_serve(running, [pids[1]])
+    assert [now[0], now[2]] == [pids[0], pids[2]], (pids, now)
+    assert 'process %d was killed by signal 9' % pids[1] in ends(running)
 
 
-@check
-def a_process_that_shows_no_life_is_replaced():
-    with server(THREE, '--stuck=10') as running:
-        pids = all_serve(running)
-        freeze(pids[0])
-        until(lambda: is_gone(pids[0]), 'it is not killed')
-        all_serve(running, [pids[0]])
-        assert 'process %d: loop' % pids[0] in ends(running)
+@check_with(THREE, ends=ends)
+def connections_to_a_process_that_does_not_serve_are_served_by_the_others(running):
+    all_serve(running)
+    lost = 0
+    # After some short lives the pause before the next start is long.
+    while lost < 6 or ups(running)[2]:
+        pid = health(running)[1]['processes'][2]['pid']
+        until(lambda: ups(running)[2] or health(running)[1]['processes'][2]['pid'] != pid,
+              'it does not come back')
+        pid = health(running)[1]['processes'][2]['pid']
+        if pid in running.children():
+            os.kill(pid, signal.SIGKILL)
+            until(lambda gone=pid: is_gone(gone), 'it is not killed')
+            lost += 1
+    tried = 0
+    while not ups(running)[2]:
+        for _ in range(10):         # a third of them reach the sockets of the lost process
+            counts_right(Connection(running.port))
+        tried += 10
+    print('# %d connections were served before it was back' % tried)
+    all_serve(running)
+
+
+@check_with(THREE, CRASHES, '--stuck=10', '--grace=20', ends=None)
+def a_process_that_hangs_is_replaced_and_the_others_serve(running):
+    before = all_serve(running)
+    hanging = Connection(running.port)
+    hanging.send(request_bytes('/hang', b''))
+    until(lambda: set(running.children()) != set(before), 'it is not replaced')
+    counts_right(Connection(running.port))
+    try:
+        is_code(hanging.answer(), 503)
+    except Unanswered:
+        pass
+    all_serve(running)
+    assert 'a worker does not come back from a request for 10 s' in ends(running)
+
+
+@check_with(THREE, '--stuck=10', ends=None)
+def a_process_that_shows_no_life_is_replaced(running):
+    pids = all_serve(running)
+    freeze(pids[0])
+    until(lambda: is_gone(pids[0]), 'it is not killed')
+    all_serve(running, [pids[0]])
+    assert 'process %d: loop' % pids[0] in ends(running)
 
 
 # ---- one process answers for all -----------------------------------------------------------
 
-@check
-def any_process_tells_of_all():
-    with server(THREE, '--loops=1') as running:
-        pids = all_serve(running)
-        nr_asked = 0
+@check_with(THREE, '--loops=1', ends=ends)
+def any_process_tells_of_all(running):
+    pids = all_serve(running)
+    nr_asked = 0
 
-        def answers_of_each():
-            """None: who tells of them does not know of all yet."""
-            values = running.metrics()
-            name = 'http_server_answers_total{process="%d",route="/wc",code="200"}'
-            answers = [values.get(name % i, 0) for i in range(NR)]
-            return answers if sum(answers) == nr_asked else None
+    def answers_of_each():
+        """None: who tells of them does not know of all yet."""
+        values = running.metrics()
+        name = 'http_server_answers_total{process="%d",route="/wc",code="200"}'
+        answers = [values.get(name % i, 0) for i in range(NR)]
+        return answers if sum(answers) == nr_asked else None
 
-        def several_answer():       # on a busy machine one may answer all requests
-            nonlocal nr_asked
-            for _ in range(30):
-                counts_right(Connection(running.port))
-            nr_asked += 30
-            answers = until(answers_of_each, 'not all answers are counted')
-            return sum(nr > 0 for nr in answers) > 1
+    def several_answer():       # on a busy machine one may answer all requests
+        nonlocal nr_asked
+        for _ in range(30):
+            counts_right(Connection(running.port))
+        nr_asked += 30
+        answers = until(answers_of_each, 'not all answers are counted')
+        return sum(nr > 0 for nr in answers) > 1
 
-        until(several_answer, 'one process answers all')
-        text = ask(running.port, '/metrics').body.decode()
-        heads = [line for line in text.splitlines() if line.startswith('#')]
-        same(len(heads), len(set(heads)), 'heads')
+    until(several_answer, 'one process answers all')
+    text = ask(running.port, '/metrics').body.decode()
+    heads = [line for line in text.splitlines() if line.startswith('#')]
+    same(len(heads), len(set(heads)), 'heads')
 
-        def all_are_well():         # on a busy machine a heartbeat may be late
-            code, says = health(running)
-            same((code, len(says['processes'])), (200, NR), 'health')
-            return says['state'] == 'ok'
+    def all_are_well():         # on a busy machine a heartbeat may be late
+        code, says = health(running)
+        same((code, len(says['processes'])), (200, NR), 'health')
+        return says['state'] == 'ok'
 
-        until(all_are_well, 'not all are well')
+    until(all_are_well, 'not all are well')
 
-        def live():
-            return json.loads(ask(running.port, '/live').body)['processes']
+    def live():
+        return json.loads(ask(running.port, '/live').body)['processes']
 
-        until(lambda: sorted(one['pid'] for one in live()) == sorted(pids), 'not all are live')
-        until(lambda: sum(one['answers'].get('/wc', {}).get('200', 0) for one in live()) ==
-              nr_asked, 'not all answers are live')
-        freeze(pids[2])
-        os.kill(pids[2], signal.SIGKILL)
-        until(lambda: health(running)[1]['state'] == 'degraded' or
-              health(running)[1]['processes'][2]['pid'] != pids[2], 'it is not told')
-        all_serve(running)
-        ends(running)
+    until(lambda: sorted(one['pid'] for one in live()) == sorted(pids), 'not all are live')
+    until(lambda: sum(one['answers'].get('/wc', {}).get('200', 0) for one in live()) ==
+          nr_asked, 'not all answers are live')
+    freeze(pids[2])
+    os.kill(pids[2], signal.SIGKILL)
+    until(lambda: health(running)[1]['state'] == 'degraded' or
+          health(running)[1]['processes'][2]['pid'] != pids[2], 'it is not told')
+    all_serve(running)
 
 
 # ---- SIGHUP -------------------------------------------------------------------------
 
-@check
-def a_renewal_under_load_loses_nothing():
-    with server(THREE, LINGER) as running:
-        before = all_serve(running)
-        load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
-        load.may_close_idle = lambda: True
-        load.start()
-        running.signal(signal.SIGHUP)
-        until(lambda: not set(before) & set(running.children()), 'the old ones stay')
-        all_serve(running)
-        load.stop()
-        same(running.wait(), (0, ''), 'exit status and standard error')
-        print('# %s' % load)
-        load.judge()
+@check_with(THREE, LINGER, ends=None)
+def a_renewal_under_load_loses_nothing(running):
+    before = all_serve(running)
+    load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
+    load.may_close_idle = lambda: True
+    load.start()
+    running.signal(signal.SIGHUP)
+    until(lambda: not set(before) & set(running.children()), 'the old ones stay')
+    all_serve(running)
+    load.stop()
+    same(running.wait(), (0, ''), 'exit status and standard error')
+    print('# %s' % load)
+    load.judge()
 
 
 @check
@@ -334,21 +326,20 @@ def a_program_that_does_not_start_replaces_none():
             Server.PROGRAM = program
 
 
-@check
-def a_signal_of_a_stranger_is_no_order_to_leave():
+@check_with(THREE, ends=None)
+def a_signal_of_a_stranger_is_no_order_to_leave(running):
     """SIGUSR1, SIGUSR2 and SIGHUP to a process that a parent started change nothing."""
-    with server(THREE) as running:
-        pids = all_serve(running)
-        for pid in pids:
-            for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
-                os.kill(pid, number)
-        for _ in range(30):
-            counts_right(Connection(running.port))
-        same(all_serve(running), pids, 'processes')
-        running.signal(signal.SIGHUP)       # an order of the parent still works
-        until(lambda: not set(pids) & set(running.children()), 'the old ones stay')
-        all_serve(running, pids)
-        same(ends(running), '', 'messages')
+    pids = all_serve(running)
+    for pid in pids:
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+            os.kill(pid, number)
+    for _ in range(30):
+        counts_right(Connection(running.port))
+    same(all_serve(running), pids, 'processes')
+    running.signal(signal.SIGHUP)       # an order of the parent still works
+    until(lambda: not set(pids) & set(running.children()), 'the old ones stay')
+    all_serve(running, pids)
+    same(ends(running), '', 'messages')
 
 
 # ---- the command line ----------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How examples/http_server reads HTTP, by RFC 9112 and RFC 9110, wherever the bytes of a request
 are cut: for check_http.py."""
-from http_checks import RANDOM, check, is_code, same, server, stops
+from http_checks import RANDOM, check, check_with, is_code, same, server, stops
 from http_client import Connection, chunked, request_bytes
 from http_limits import is_refused
 
@@ -184,26 +184,22 @@ def requests_are_the_same_wherever_they_are_cut():
                  are_answered)
 
 
-@check
-def the_answer_to_a_slow_head_request_has_no_body():
-    with server('--head-time=1') as running:
-        connection = Connection(running.port)
-        connection.send(b'HEAD /healthz HT')
-        is_refused(connection, 408, False)
-        stops(running)
+@check_with('--head-time=1')
+def the_answer_to_a_slow_head_request_has_no_body(running):
+    connection = Connection(running.port)
+    connection.send(b'HEAD /healthz HT')
+    is_refused(connection, 408, False)
 
 
-@check
-def half_an_empty_line_leaves_a_connection_idle():
+@check_with('--loops=1', '--connections=2')
+def half_an_empty_line_leaves_a_connection_idle(running):
     """The connection that was idle for longest gives its place to another client."""
-    with server('--loops=1', '--connections=2') as running:
-        first = Connection(running.port)
-        is_code(first.ask('/wc', b'one'), 200)
-        first.send(b'\r')
-        other = Cutter(running)         # uses the other place
-        other.has_read()
-        second = Connection(running.port)
-        is_code(second.ask('/wc', b'one'), 200)
-        assert first.ended(), 'it is not closed'
-        other.other.close()
-        stops(running)
+    first = Connection(running.port)
+    is_code(first.ask('/wc', b'one'), 200)
+    first.send(b'\r')
+    other = Cutter(running)         # uses the other place
+    other.has_read()
+    second = Connection(running.port)
+    is_code(second.ask('/wc', b'one'), 200)
+    assert first.ended(), 'it is not closed'
+    other.other.close()

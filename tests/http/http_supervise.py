@@ -6,8 +6,8 @@ import subprocess
 import time
 
 import http_images as images
-from http_checks import (BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise, same, server,
-                         until)
+from http_checks import (BODIES, DEVICE, LINGER, SEED, Skip, check, check_with, is_code, noise,
+                         same, server, until)
 from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unanswered, ask, freeze,
                          request_bytes, state_of)
 from http_failure import CRASHES, WORKERS, FailUnderLoad, crash, needs_a_device, says_why
@@ -109,130 +109,119 @@ def a_kernel_with_an_illegal_address_ends_a_process_of_the_host_device():
 
 # ---- it is killed -------------------------------------------------------------
 
-@check
-def a_process_that_is_killed_is_replaced():
-    with server(SUPERVISE) as running:
-        for _ in range(2):
-            lost = the_child(running)
-            os.kill(lost, signal.SIGKILL)
-            serves_again(running, lost)
-        errors = stops_all(running)
-        same(errors.count('was killed by signal 9'), 2, errors)
-
-
-@check
-def clients_that_wait_to_be_accepted_are_served_by_the_next_process():
-    with server(SUPERVISE) as running:
-        body, want = BODIES[3]
+@check_with(SUPERVISE, ends=None)
+def a_process_that_is_killed_is_replaced(running):
+    for _ in range(2):
         lost = the_child(running)
-        freeze(lost)
-        waiting = [Connection(running.port) for _ in range(20)]
-        for connection in waiting:
-            connection.send(request_bytes('/wc', body))
-        os.kill(lost, signal.SIGKILL)
-        for connection in waiting:
-            answer = connection.answer()
-            is_code(answer, 200)
-            same(answer.body, want, 'counts')
-        stops_all(running)
-
-
-@check
-def sockets_that_a_lost_process_had_deafened_are_heard_again():
-    with server(LINGER, SUPERVISE, CRASHES, '--workers=2', '--loops=1') as running:
-        lost = the_child(running)
-        hangs, other = Connection(running.port), Connection(running.port)
-        is_code(other.ask('/wc', b'one'), 200)
-        # At its end the process waits for /hang; the answer shows that both have arrived.
-        hangs.send(request_bytes('/wc', b'one') + request_bytes('/hang', b''))
-        is_code(hangs.answer(), 200)
-        os.kill(lost, signal.SIGTERM)
-        while not other.ask('/wc', b'one').closes:
-            pass
         os.kill(lost, signal.SIGKILL)
         serves_again(running, lost)
-        stops_all(running)
+    errors = stops_all(running)
+    same(errors.count('was killed by signal 9'), 2, errors)
 
 
-@check
-def it_gives_up_when_fresh_processes_are_lost_too():
-    with server(SUPERVISE) as running:
-        killed_at = [time.monotonic()]
-        while running.process.poll() is None:
-            assert time.monotonic() < killed_at[0] + 5 * PATIENCE, 'it does not give up'
-            for child in running.children():
-                os.kill(child, signal.SIGKILL)
-                until(lambda pid=child: is_gone(pid), 'it is not killed')
-                killed_at.append(time.monotonic())
-            time.sleep(0.01)
-        status, errors = running.wait()
-        same(status, 1, 'exit status')
-        # There are more if, on a busy machine, a process lived for 10 s, which does not count as a
-        # failure.
-        lives = max(after - before for before, after in zip(killed_at, killed_at[1:]))
-        nr_killed = errors.count('was killed by signal 9')
-        assert nr_killed == 6 or (nr_killed > 6 and lives > 9), '%.1f s: %s' % (lives, errors)
-        assert 'gives up: 6 processes in a row' in errors, errors
+@check_with(SUPERVISE, ends=stops_all)
+def clients_that_wait_to_be_accepted_are_served_by_the_next_process(running):
+    body, want = BODIES[3]
+    lost = the_child(running)
+    freeze(lost)
+    waiting = [Connection(running.port) for _ in range(20)]
+    for connection in waiting:
+        connection.send(request_bytes('/wc', body))
+    os.kill(lost, signal.SIGKILL)
+    for connection in waiting:
+        answer = connection.answer()
+        is_code(answer, 200)
+        same(answer.body, want, 'counts')
+
+
+@check_with(LINGER, SUPERVISE, CRASHES, '--workers=2', '--loops=1', ends=stops_all)
+def sockets_that_a_lost_process_had_deafened_are_heard_again(running):
+    lost = the_child(running)
+    hangs, other = Connection(running.port), Connection(running.port)
+    is_code(other.ask('/wc', b'one'), 200)
+    # At its end the process waits for /hang; the answer shows that both have arrived.
+    hangs.send(request_bytes('/wc', b'one') + request_bytes('/hang', b''))
+    is_code(hangs.answer(), 200)
+    os.kill(lost, signal.SIGTERM)
+    while not other.ask('/wc', b'one').closes:
+        pass
+    os.kill(lost, signal.SIGKILL)
+    serves_again(running, lost)
+
+
+@check_with(SUPERVISE, ends=None)
+def it_gives_up_when_fresh_processes_are_lost_too(running):
+    killed_at = [time.monotonic()]
+    while running.process.poll() is None:
+        assert time.monotonic() < killed_at[0] + 5 * PATIENCE, 'it does not give up'
+        for child in running.children():
+            os.kill(child, signal.SIGKILL)
+            until(lambda pid=child: is_gone(pid), 'it is not killed')
+            killed_at.append(time.monotonic())
+        time.sleep(0.01)
+    status, errors = running.wait()
+    same(status, 1, 'exit status')
+    # There are more if, on a busy machine, a process lived for 10 s, which does not count as a
+    # failure.
+    lives = max(after - before for before, after in zip(killed_at, killed_at[1:]))
+    nr_killed = errors.count('was killed by signal 9')
+    assert nr_killed == 6 or (nr_killed > 6 and lives > 9), '%.1f s: %s' % (lives, errors)
+    assert 'gives up: 6 processes in a row' in errors, errors
 
 
 # ---- it ends ------------------------------------------------------------------
 
-@check
-def under_load_the_parent_ends_as_its_child_does():
-    with server(LINGER, SUPERVISE, '--workers=2') as running:
-        child = the_child(running)
-        load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
-        load.run(0.5)
-        same(running.wait(), (0, ''), 'exit status and standard error')
-        assert is_gone(child), 'an orphan'
-        load.judge()
+@check_with(LINGER, SUPERVISE, '--workers=2', ends=None)
+def under_load_the_parent_ends_as_its_child_does(running):
+    child = the_child(running)
+    load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
+    load.run(0.5)
+    same(running.wait(), (0, ''), 'exit status and standard error')
+    assert is_gone(child), 'an orphan'
+    load.judge()
 
 
-@check
-def a_signal_to_the_child_ends_both():
-    with server(SUPERVISE) as running:
-        child = the_child(running)
-        os.kill(child, signal.SIGINT)
-        same(running.wait(), (0, ''), 'exit status and standard error')
-        assert is_gone(child), 'an orphan'
+@check_with(SUPERVISE, ends=None)
+def a_signal_to_the_child_ends_both(running):
+    child = the_child(running)
+    os.kill(child, signal.SIGINT)
+    same(running.wait(), (0, ''), 'exit status and standard error')
+    assert is_gone(child), 'an orphan'
 
 
-@check
-def a_process_that_does_not_end_is_killed():
-    with server(SUPERVISE, '--grace=1') as running:
-        child = the_child(running)
-        freeze(child)
-        status, errors = running.stop()
-        same(status, 1, 'exit status')
-        same(errors.count('process %d does not end' % child), 1, errors)
-        assert is_gone(child), 'an orphan'
+@check_with(SUPERVISE, '--grace=1', ends=None)
+def a_process_that_does_not_end_is_killed(running):
+    child = the_child(running)
+    freeze(child)
+    status, errors = running.stop()
+    same(status, 1, 'exit status')
+    same(errors.count('process %d does not end' % child), 1, errors)
+    assert is_gone(child), 'an orphan'
 
 
-@check
-def the_child_of_a_parent_that_is_killed_ends_too():
-    with server(SUPERVISE) as running:
-        child = the_child(running)
-        is_code(ask(running.port, '/wc', b'one'), 200)
-        running.signal(signal.SIGKILL)
-        try:
-            until(lambda: is_gone(child), 'an orphan')
-        except AssertionError:
-            os.kill(child, signal.SIGKILL)
-            raise
-        same(running.wait()[0], -signal.SIGKILL, 'exit status')
+@check_with(SUPERVISE, ends=None)
+def the_child_of_a_parent_that_is_killed_ends_too(running):
+    child = the_child(running)
+    is_code(ask(running.port, '/wc', b'one'), 200)
+    running.signal(signal.SIGKILL)
+    try:
+        until(lambda: is_gone(child), 'an orphan')
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        raise
+    same(running.wait()[0], -signal.SIGKILL, 'exit status')
 
 
-@check
-def a_signal_between_two_processes_ends_it():
-    with server(SUPERVISE) as running:
-        for number in range(1, 5):
-            os.kill(the_child(running), signal.SIGKILL)
-            until(lambda nr=number: running.errors.count(b'starting another') == nr, 'no message')
-            if number < 4:
-                until(running.children, 'no child')
-        status, errors = running.stop()     # during a pause of 800 ms
-        same(status, 0, 'exit status (%s)' % errors)
-        same(running.children(), [], 'children')
+@check_with(SUPERVISE, ends=None)
+def a_signal_between_two_processes_ends_it(running):
+    for number in range(1, 5):
+        os.kill(the_child(running), signal.SIGKILL)
+        until(lambda nr=number: running.errors.count(b'starting another') == nr, 'no message')
+        if number < 4:
+            until(running.children, 'no child')
+    status, errors = running.stop()     # during a pause of 800 ms
+    same(status, 0, 'exit status (%s)' % errors)
+    same(running.children(), [], 'children')
 
 
 @check
