@@ -5,15 +5,10 @@
 #include "sys/clock.h"
 #include "sys/latch.h"
 
-static uint64_t in_ms(unsigned ms)
-{
-	return rnl__now() + ms * 1000000ull;
-}
-
 /* A deadline so late that a waiter reaches it only if a wake was lost. */
 static uint64_t too_late(void)
 {
-	return in_ms((unsigned)(PATIENCE_S * 1e3));
+	return rnl__now() + (uint64_t)patience_ns();
 }
 
 static bool watched(_Atomic uint32_t *latch)
@@ -79,7 +74,7 @@ static double time_of_a_wait(_Atomic uint32_t *latch, uint64_t spin_ns)
 {
 	double start = seconds_now();
 
-	ck_assert_int_eq(rnl__latch_wait(latch, spin_ns, in_ms(10)), -ETIMEDOUT);
+	ck_assert_int_eq(rnl__latch_wait(latch, spin_ns, rnl__now() + 10 * MS), -ETIMEDOUT);
 	return seconds_now() - start;
 }
 
