@@ -86,7 +86,7 @@ def clients_that_do_not_take_their_answer_are_closed(running):
     running.settled()
 
 
-def ends_beside_tricklers(grace, linger):
+def ends_with_tricklers(grace, linger):
     """@grace: in s; @linger: in ms, the time for which the server reads after an answer."""
     with server('--linger=%d' % linger, '--grace=%d' % grace) as running:
         data = request_bytes('/wc', bytes(10000))
@@ -132,11 +132,11 @@ def empty_lines_do_not_keep_it_from_ending(running):
 def clients_that_trickle_do_not_keep_it_from_ending():
     # A machine may be too busy for the shorter times.
     try:
-        ended = ends_beside_tricklers(4, 100)
+        ended = ends_with_tricklers(4, 100)
     except Unanswered:
         ended = None
     if ended != (0, ''):
-        ended = ends_beside_tricklers(60, 7000)
+        ended = ends_with_tricklers(60, 7000)
     same(ended, (0, ''), 'exit status and standard error')
 
 

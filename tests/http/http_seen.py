@@ -137,7 +137,7 @@ def a_picture_too_large_for_the_server_is_sent_smaller(_, browser):
 
 
 @seen('--max-body=8K')
-def what_is_refused_is_told_in_words(_, browser):
+def a_refusal_is_explained_in_words(_, browser):
     for content, says in (
             (b'no picture', 'The server refuses it: this is not a PNG, PGM or PPM'),
             (b'x' * 9000, 'It has 9,000 bytes; the server takes 8,192.')):

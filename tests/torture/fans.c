@@ -83,7 +83,7 @@ static bool may_end_job(const struct life *life, int result)
 	       t->result == result;
 }
 
-static void job_told(struct life *life, int result)
+static void job_notified(struct life *life, int result)
 {
 	struct fan *f = life->arg;
 
@@ -319,7 +319,7 @@ static void sit(struct seat *seat)
 static void make(struct fan *f, struct round *r, struct ticket *tickets)
 {
 	for (unsigned i = 0; i < NR_BLADES; i++) {
-		f->jobs[i] = life_new(r, "a job of a fan", BY_ANOTHER, run_job, job_told, f);
+		f->jobs[i] = life_new(r, "a job of a fan", BY_ANOTHER, run_job, job_notified, f);
 		f->jobs[i]->number = i;
 		f->jobs[i]->may_end = may_end_job;
 		f->tickets[i] = &tickets[i];

@@ -67,7 +67,7 @@ static bool is_notified(struct slot *slot, enum end teller)
 	return notified;
 }
 
-void group_check_told(const struct slot *slot)
+void group_check_notified(const struct slot *slot)
 {
 	const struct group *g = slot->after;
 

@@ -199,7 +199,7 @@ static bool end(struct slot *slot)
 			    slot->result, slot->end);
 	check_end(slot, now);
 	if (slot->after)
-		group_check_told(slot);
+		group_check_notified(slot);
 	count(slot);
 	work_end(&slot->work, slot->round);
 	if (slot->group || slot->after || draw(&slot->random, 2)) {

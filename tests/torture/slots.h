@@ -132,7 +132,7 @@ void slot_print(const struct slot *slot);
 int group_issue(const struct slot *slot);
 void group_check_before(const struct slot *slot);
 /* Called when notified of a job's end: checks that all jobs of its barrier are done, too. */
-void group_check_told(const struct slot *slot);
+void group_check_notified(const struct slot *slot);
 
 void groups_begin(struct producer *p);
 void groups_free(struct producer *p);

@@ -41,7 +41,7 @@ static int find_operations(void)
 	return nr_operations;
 }
 
-TEST(a_call_that_fails_is_told_and_nothing_is_left_of_it, .timeout_s = 120,
+TEST(a_failing_call_is_reported_and_leaves_nothing, .timeout_s = 120,
      .loops = find_operations(), .left_out = !find_operations())
 {
 	count_down(operations[_i], counts);
