@@ -223,6 +223,28 @@ static int back_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(back[p - all.programs][D1], p->mem[D1], BYTES);
 }
 
+static void gathering_job(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	job_of(job, fn, user);
+	must(rnl_job_set_flags(job, RNL_GATHER));
+}
+
+static void submit_gather(struct rnl_pool *pool, struct rnl_job *job,
+			  int (*fn)(struct rnl_job *job), void *user)
+{
+	gathering_job(job, fn, user);
+	must(rnl_submit(pool, job));
+}
+
+/* The job is also in a barrier. */
+static void submit_gather_in(struct rnl_barrier *barrier, struct rnl_job *job,
+			     int (*fn)(struct rnl_job *job), void *user)
+{
+	gathering_job(job, fn, user);
+	must(rnl_barrier_add(barrier, job));
+	must(rnl_submit(all.pool, job));
+}
+
 /* Runs all jobs.  Another job holds the only worker until they are queued: a backlog. */
 static void run_all(int (*fn)(struct rnl_job *job), bool gather)
 {
@@ -255,9 +277,8 @@ static void begin(int (*fn)(struct rnl_job *job))
 		struct program *p = &all.programs[i];
 
 		for (unsigned m = 0; m < MEMORIES; m++) {
-			unsigned char *of = m <= D1 ? all.device : m <= Q1 ? all.pinned : all.pageable;
-
-			p->mem[m] = of + (2 * i + m % 2) * BYTES;
+			p->mem[m] = m <= D1 ? all.device : m <= Q1 ? all.pinned : all.pageable;
+			p->mem[m] += (2 * i + m % 2) * BYTES;
 		}
 	}
 	/* No function should read device memory that was never written. */
@@ -296,22 +317,20 @@ static void check_all(void)
 	}
 }
 
-TEST(each_job_finds_what_it_has_issued_before, .timeout_s = 60, .loops = 2)
+/* Runs programs that @draw_one draws, and compares them with their shadows. */
+static void run_drawn(void (*draw_one)(struct program *p, uint64_t *random), int stream, int rounds)
 {
-	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
+	uint64_t random = draws_of(test_seed(), (uint64_t)stream);
 
-	skip_without_kernel();
-	all.stream = (enum rnl_stream_kind)_i;
+	all.stream = (enum rnl_stream_kind)stream;
 	begin(program_fn);
-	for (int round = 0; round < 60 / test_scale(); round++) {
+	for (int round = 0; round < rounds / test_scale(); round++) {
 		for (unsigned i = 0; i < JOBS; i++) {
 			struct program *p = &all.programs[i];
 
-			p->nr = 1 + draw(&random, OPS);
-			for (unsigned k = 0; k < p->nr; k++) {
-				p->ops[k] = any_op(&random);
+			draw_one(p, &random);
+			for (unsigned k = 0; k < p->nr; k++)
 				shadow(p, &p->ops[k]);
-			}
 		}
 		run_all(program_fn, true);
 		check_all();
@@ -319,12 +338,17 @@ TEST(each_job_finds_what_it_has_issued_before, .timeout_s = 60, .loops = 2)
 	end();
 }
 
-static uint64_t nr_gathered(void)
+static void draw_any(struct program *p, uint64_t *random)
 {
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	p->nr = 1 + draw(random, OPS);
+	for (unsigned k = 0; k < p->nr; k++)
+		p->ops[k] = any_op(random);
+}
 
-	must(rnl_pool_read_stats(all.pool, RNL_ALL_WORKERS, &stats));
-	return stats.gathered;
+TEST(each_job_finds_its_earlier_operations, .timeout_s = 60, .loops = 2)
+{
+	skip_without_kernel();
+	run_drawn(draw_any, _i, 60);
 }
 
 /* ---- copy in, kernel, copy out ---------------------------------------------------- */
@@ -338,24 +362,12 @@ static void draw_j(struct program *p, uint64_t *random)
 	p->ops[0] = (struct op){ COPY, D0, Q0, at, in_at, .bytes = bytes };
 	p->ops[1] = (struct op){ LAUNCH, D0, 0, at, 0, .bytes = bytes };
 	p->ops[2] = (struct op){ COPY, Q1, D0, out_at, at, .bytes = bytes };
-	for (unsigned k = 0; k < p->nr; k++)
-		shadow(p, &p->ops[k]);
 }
 
 TEST(a_kernel_comes_between_the_copies_of_its_job, .timeout_s = 60, .loops = 2)
 {
-	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
-
 	skip_without_kernel();
-	all.stream = (enum rnl_stream_kind)_i;
-	begin(program_fn);
-	for (int round = 0; round < 40 / test_scale(); round++) {
-		for (unsigned i = 0; i < JOBS; i++)
-			draw_j(&all.programs[i], &random);
-		run_all(program_fn, true);
-		check_all();
-	}
-	end();
+	run_drawn(draw_j, _i, 40);
 }
 
 static int j_fn(struct rnl_job *job)
@@ -375,6 +387,18 @@ static void shadow_j(struct program *p)
 	memcpy(p->shadow[D0], p->shadow[Q0], BYTES);
 	change_host(grid, grid, &(struct change){ p->shadow[D0], BYTES, 5 });
 	memcpy(p->shadow[Q1], p->shadow[D0], BYTES);
+}
+
+static void check_j(void)
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		shadow_j(&all.programs[i]);
+	check_all();
+}
+
+static uint64_t nr_gathered(void)
+{
+	return figures_of(all.pool).gathered;
 }
 
 /* Returns the number of single copies, which only the double counts. */
@@ -398,12 +422,7 @@ TEST(small_jobs_take_few_calls_of_the_driver, .timeout_s = 60)
 		few = nr_gathered() >= gathered + JOBS - 8 && nr_copies() <= copies + 8;
 	}
 	ck_assert(few);
-	for (unsigned i = 0; i < JOBS; i++) {
-		struct program *p = &all.programs[i];
-
-		for (unsigned k = 0; k < BYTES; k++)
-			ck_assert_uint_eq(p->mem[Q1][k], changed(p->mem[Q0][k], 5));
-	}
+	check_j();
 	end();
 }
 
@@ -411,10 +430,7 @@ TEST(small_jobs_take_few_calls_of_the_driver, .timeout_s = 60)
 
 static uint64_t nr_graphs(void)
 {
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-
-	must(rnl_pool_read_stats(all.pool, RNL_ALL_WORKERS, &stats));
-	return stats.graphs;
+	return figures_of(all.pool).graphs;
 }
 
 /* Returns true if the library makes graphs: it was built with CUDA 13 or later. */
@@ -431,13 +447,6 @@ static bool await_graphs(uint64_t nr)
 	for (int round = 0; round < 200 && nr_graphs() < before + nr; round++)
 		run_all(j_fn, true);
 	return nr_graphs() >= before + nr;
-}
-
-static void check_j(void)
-{
-	for (unsigned i = 0; i < JOBS; i++)
-		shadow_j(&all.programs[i]);
-	check_all();
 }
 
 static unsigned turn;
@@ -536,7 +545,7 @@ static void shadow_shared(uint32_t nr)
 enum { BY_KEY, BY_BARRIERS, BY_CHAIN, ORDERS };
 
 /* The jobs must run one after the other, although all are queued on one worker. */
-TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
+TEST(keys_barriers_and_chains_order_jobs_that_gather, .loops = ORDERS)
 {
 	struct gate gate = GATE_INIT;
 	struct program *other = &all.programs[1];
@@ -547,8 +556,7 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 	begin(shared_fn);
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
-		job_of(&jobs[i], shared_fn, (void *)(uintptr_t)i);
-		must(rnl_job_set_flags(&jobs[i], RNL_GATHER));
+		gathering_job(&jobs[i], shared_fn, (void *)(uintptr_t)i);
 		if (_i == BY_BARRIERS) {
 			must(rnl_barrier_init(&barriers[i], all.pool));
 			must(rnl_barrier_add(&barriers[i], &jobs[i]));
@@ -565,9 +573,7 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 	if (_i == BY_CHAIN)
 		must(rnl_submit(all.pool, &jobs[0]));
 	/* Only a chain's first job is queued, so this job makes a backlog. */
-	must(rnl_job_init(&other->job, j_fn));
-	must(rnl_job_set_flags(&other->job, RNL_GATHER));
-	must(rnl_submit(all.pool, &other->job));
+	submit_gather(all.pool, &other->job, j_fn, NULL);
 	gate_open(&gate);
 	for (int i = 0; i < JOBS; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
@@ -594,12 +600,9 @@ TEST(a_job_after_their_barrier_finds_what_they_issued)
 	must(rnl_barrier_init(&barrier, all.pool));
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
-		job_in(&barrier, &all.programs[i].job, program_fn, NULL);
-		must(rnl_job_set_flags(&all.programs[i].job, RNL_GATHER));
-		must(rnl_submit(all.pool, &all.programs[i].job));
+		submit_gather_in(&barrier, &all.programs[i].job, program_fn, NULL);
 	}
-	job_of(&last, shared_fn, (void *)(uintptr_t)9);
-	must(rnl_job_set_flags(&last, RNL_GATHER));
+	gathering_job(&last, shared_fn, (void *)(uintptr_t)9);
 	must(rnl_job_set_after(&last, &barrier));
 	must(rnl_submit(all.pool, &last));
 	gate_open(&gate);
@@ -624,9 +627,7 @@ TEST(a_job_after_their_barrier_starts_when_they_are_issued)
 	must(rnl_barrier_init(&barrier, all.pool));
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < 2; i++) {
-		job_in(&barrier, &first[i], gated_kernel_fn, &kernel);
-		must(rnl_job_set_flags(&first[i], RNL_GATHER));
-		must(rnl_submit(all.pool, &first[i]));
+		submit_gather_in(&barrier, &first[i], gated_kernel_fn, &kernel);
 	}
 	job_of(&last, gated_fn, &function);
 	must(rnl_job_set_after(&last, &barrier));
@@ -663,8 +664,7 @@ static int refused_fn(struct rnl_job *job)
 	struct program *p = rnl_container_of(job, struct program, job);
 	int ret = job->user ? rnl_fill(p->mem[P0], 1, BYTES) : 0;
 
-	if (ret)
-		atomic_fetch_add(&refused_at_once, 1);
+	refused_at_once += ret != 0;
 	return ret ? ret : j_fn(job);
 }
 
@@ -683,9 +683,7 @@ TEST(an_error_is_its_own_jobs)
 		struct program *p = &all.programs[i];
 
 		must(rnl_barrier_init(&barriers[i], all.pool));
-		job_in(&barriers[i], &p->job, refused_fn, i % 5 ? NULL : p);
-		must(rnl_job_set_flags(&p->job, RNL_GATHER));
-		must(rnl_submit(all.pool, &p->job));
+		submit_gather_in(&barriers[i], &p->job, refused_fn, i % 5 ? NULL : p);
 	}
 	gate_open(&gate);
 	for (int i = 0; i < JOBS; i++) {
@@ -704,7 +702,7 @@ TEST(an_error_is_its_own_jobs)
 }
 
 /* The next job of a chain must not run if a job's work fails, however late it fails. */
-TEST(an_error_of_what_was_gathered_ends_its_chain)
+TEST(an_error_of_gathered_work_ends_its_chain)
 {
 	struct program *first = &all.programs[0], *next = &all.programs[1];
 	struct gate gate = GATE_INIT;
@@ -714,9 +712,8 @@ TEST(an_error_of_what_was_gathered_ends_its_chain)
 	begin(refused_fn);
 	called = 0;
 	hold_workers(all.pool, &gate, &held, 1);
-	job_of(&first->job, refused_fn, first);
+	gathering_job(&first->job, refused_fn, first);
 	job_of(&next->job, called_fn, NULL);
-	must(rnl_job_set_flags(&first->job, RNL_GATHER));
 	must(rnl_job_set_then(&first->job, &next->job));
 	must(rnl_submit(all.pool, &first->job));
 	/* Makes a backlog. */
@@ -748,7 +745,7 @@ static int goes_on_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(p->mem[P1], p->mem[D0], BYTES);
 }
 
-TEST(nothing_of_a_job_comes_behind_its_error, .loops = ENDINGS - LEAVES_OUT)
+TEST(no_work_of_a_job_follows_its_error, .loops = ENDINGS - LEAVES_OUT)
 {
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
@@ -759,9 +756,8 @@ TEST(nothing_of_a_job_comes_behind_its_error, .loops = ENDINGS - LEAVES_OUT)
 	for (int i = 0; i < JOBS; i++) {
 		struct program *p = &all.programs[i];
 
-		job_of(&p->job, goes_on_fn, (void *)(uintptr_t)(i % 5 ? 0 : LEAVES_OUT + _i));
-		must(rnl_job_set_flags(&p->job, RNL_GATHER));
-		must(rnl_submit(all.pool, &p->job));
+		submit_gather(all.pool, &p->job, goes_on_fn,
+			      (void *)(uintptr_t)(i % 5 ? 0 : LEAVES_OUT + _i));
 	}
 	gate_open(&gate);
 	for (int i = 0; i < JOBS; i++) {
@@ -826,9 +822,8 @@ TEST(a_launch_that_fails_is_not_another_jobs_error)
 	for (int i = 0; i < JOBS; i++) {
 		struct program *p = &all.programs[i];
 
-		job_of(&p->job, of_unit_fn, i % 2 ? (void *)p : (void *)(uintptr_t)&refused);
-		must(rnl_job_set_flags(&p->job, RNL_GATHER));
-		must(rnl_submit(all.pool, &p->job));
+		submit_gather(all.pool, &p->job, of_unit_fn,
+			      i % 2 ? (void *)p : (void *)(uintptr_t)&refused);
 	}
 	gate_open(&gate);
 	for (int i = 0; i < JOBS; i++)
@@ -845,8 +840,7 @@ TEST(a_job_that_is_alone_is_issued_at_once)
 	begin(refused_fn);
 	refused_at_once = 0;
 	gathered = nr_gathered();
-	job_of(&p->job, refused_fn, p);
-	must(rnl_job_set_flags(&p->job, RNL_GATHER));
+	gathering_job(&p->job, refused_fn, p);
 	ck_assert_int_eq(submit_and_wait(all.pool, &p->job), -EINVAL);
 	ck_assert_int_eq(refused_at_once, 1);
 	ck_assert_uint_eq(nr_gathered(), gathered);
@@ -911,8 +905,7 @@ TEST(holds_callbacks_and_deadlines_are_as_ever)
 	for (int i = 0; i < JOBS; i++) {
 		struct rnl_job *job = &all.programs[i].job;
 
-		job_of(job, i == 3 ? held_fn : j_fn, NULL);
-		must(rnl_job_set_flags(job, RNL_GATHER));
+		gathering_job(job, i == 3 ? held_fn : j_fn, NULL);
 		if (i % 2)
 			must(rnl_job_set_on_done(job, call));
 		if (i % 7 == 5)
@@ -943,35 +936,14 @@ TEST(jobs_that_are_not_taken_yet_can_be_stolen)
 	struct rnl_pool *pool = pool_of(2);
 
 	hold_workers(pool, &queued, held, 2);
-	job_of(&first, gated_fn, &function);
-	must(rnl_job_set_flags(&first, RNL_GATHER));
-	must(rnl_submit(pool, &first));
+	submit_gather(pool, &first, gated_fn, &function);
 	for (int i = 0; i < JOBS; i++) {
-		job_of(&rest[i], count_fn, (void *)&nr);
-		must(rnl_job_set_flags(&rest[i], RNL_GATHER));
-		must(rnl_submit(pool, &rest[i]));
+		submit_gather(pool, &rest[i], count_fn, (void *)&nr);
 	}
 	gate_open(&queued);
 	gate_await(&function, 1);
 	ck_eventually(nr == JOBS);
 	gate_open(&function);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	rnl_pool_destroy(pool);
-}
-
-TEST(a_job_says_so_while_it_is_not_under_way)
-{
-	struct rnl_job zero = { 0 }, job;
-	struct gate gate = GATE_INIT;
-	struct rnl_pool *pool = pool_of(1);
-
-	ck_assert_int_eq(rnl_job_set_flags(NULL, RNL_GATHER), -EINVAL);
-	ck_assert_int_eq(rnl_job_set_flags(&zero, RNL_GATHER), -EINVAL);
-	submit_job(pool, &job, gated_fn, &gate);
-	ck_assert_int_eq(rnl_job_set_flags(&job, RNL_GATHER), -EBUSY);
-	gate_open(&gate);
-	ck_assert_int_eq(result_of(&job), 0);
-	must(rnl_job_set_flags(&job, RNL_GATHER));
-	must(rnl_job_set_flags(&job, 0));
 	rnl_pool_destroy(pool);
 }

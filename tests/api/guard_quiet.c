@@ -42,6 +42,11 @@ static int step_b(struct rnl_job *job)
 	return do_step(job) ? -EIO : 2;
 }
 
+static struct rnl_pool *quiet_pool(uint32_t guard, unsigned nr_workers)
+{
+	return guarded_pool(&said, guard, RNL_STREAM_PER_THREAD, nr_workers);
+}
+
 static unsigned char *pinned_of(struct rnl_pool *pool, size_t bytes)
 {
 	void *mem;
@@ -53,9 +58,9 @@ static unsigned char *pinned_of(struct rnl_pool *pool, size_t bytes)
 
 /* ---- a busy pool --------------------------------------------------------------- */
 
-TEST(beside_a_function_that_does_not_return_a_new_one_runs_unwatched_and_is_watched_later)
+TEST(while_a_function_does_not_return_a_new_one_runs_unwatched_and_is_watched_later)
 {
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_STRICT, 2);
 	struct gate gate = GATE_INIT;
 	struct step held = { .waits_at = &gate }, step = { .mem = pinned_of(pool, 64), .value = 1 };
 	struct rnl_job job;
@@ -82,55 +87,51 @@ TEST(beside_a_function_that_does_not_return_a_new_one_runs_unwatched_and_is_watc
 
 TEST(a_watched_function_may_wait_for_one_that_it_holds_up)
 {
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_REPORT, 2);
 	struct gate gate = GATE_INIT;
 	struct step waits = { .waits_at = &gate, .mem = pinned_of(pool, 64), .value = 7 };
 	struct step opens = { .opens = &gate };
-	struct rnl_job first, second;
+	struct rnl_job first;
 
-	job_of(&first, step_a, &waits);
-	job_of(&second, step_b, &opens);
-	must(rnl_submit(pool, &first));
+	submit_job(pool, &first, step_a, &waits);
 	gate_await(&gate, 1);
-	must(rnl_submit(pool, &second));
+	ck_assert_int_eq(run_job(pool, step_b, &opens), 2);
 	ck_assert_int_eq(result_of(&first), 1);
-	ck_assert_int_eq(result_of(&second), 2);
 	ck_assert_bytes(waits.mem, 64, 7);
 	ck_assert_uint_eq(waits.nr_calls, 1);
 	ck_assert_uint_eq(findings_of(pool), 0);
 	rnl_pool_destroy(pool);
 }
 
-struct called_back {
-	struct rnl_job job;
-	struct gate gate;
-	struct step step;
-};
+static struct gate callback_gate = GATE_INIT;
 
 static void wait_at_gate(struct rnl_job *job)
 {
-	gate_wait(&rnl_container_of(job, struct called_back, job)->gate);
+	(void)job;
+	gate_wait(&callback_gate);
 }
 
 TEST(a_callback_is_callers_code_too)
 {
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
-	struct called_back first = { .gate = GATE_INIT };
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_STRICT, 2);
 	struct step step = { 0 };
+	struct rnl_job first;
 
-	job_of(&first.job, step_a, &first.step);
-	must(rnl_job_set_on_done(&first.job, wait_at_gate));
-	must(rnl_submit(pool, &first.job));
-	gate_await(&first.gate, 1);
+	job_of(&first, step_a, &step);
+	must(rnl_job_set_on_done(&first, wait_at_gate));
+	must(rnl_submit(pool, &first));
+	gate_await(&callback_gate, 1);
 	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
 	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
 	ck_assert_uint_eq(figures_of(pool).guard.postponed, 1);
-	gate_open(&first.gate);
+	gate_open(&callback_gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
 	ck_assert_uint_eq(figures_of(pool).guard.functions, 2);
 	rnl_pool_destroy(pool);
 }
+
+/* ---- many functions ------------------------------------------------------------- */
 
 /* Spins for @seconds; NULL: not at all. */
 static void linger(const double *seconds)
@@ -139,6 +140,31 @@ static void linger(const double *seconds)
 
 	while (seconds && seconds_now() < from + *seconds)
 		;
+}
+
+#define FN(n) static int fn_##n(struct rnl_job *job) { linger(job->user); return 0x##n; }
+#define FN16(n) FN(n##0) FN(n##1) FN(n##2) FN(n##3) FN(n##4) FN(n##5) FN(n##6) FN(n##7) \
+		FN(n##8) FN(n##9) FN(n##a) FN(n##b) FN(n##c) FN(n##d) FN(n##e) FN(n##f)
+#define AT(n) fn_##n,
+#define AT16(n) AT(n##0) AT(n##1) AT(n##2) AT(n##3) AT(n##4) AT(n##5) AT(n##6) AT(n##7) \
+		AT(n##8) AT(n##9) AT(n##a) AT(n##b) AT(n##c) AT(n##d) AT(n##e) AT(n##f)
+#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(a) X(b) X(c) X(d) X(e) X(f) \
+		X(10)
+EACH(FN16)
+static int (*const many[])(struct rnl_job *job) = { EACH(AT16) };
+
+TEST(of_more_functions_than_it_can_keep_the_first_are_watched_and_all_run)
+{
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_STRICT, 2);
+
+	ck_assert_uint_eq(COUNT(many), 272);
+	for (unsigned i = 0; i < COUNT(many); i++)
+		ck_assert_int_eq(run_job(pool, many[i], NULL), (int)i);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 256);
+	ck_assert_uint_eq(figures_of(pool).guard.beyond, 16);
+	ck_assert_int_eq(run_job(pool, many[0], NULL), 0);
+	ck_assert_uint_eq(figures_of(pool).guard.beyond, 16);
+	rnl_pool_destroy(pool);
 }
 
 struct legacy {
@@ -167,12 +193,10 @@ static int submit_legacy(void *arg)
 	return ret;
 }
 
-static int (*const *some_functions(void))(struct rnl_job *job);
-
 /* Returns false if a watched job took too long: then other workers do not wait for it. */
 static bool legacy_calls_go_on(void)
 {
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 3);
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_REPORT, 3);
 	struct legacy legacy = { .pool = pool };
 	double seconds = 0.0005, longest = 0;
 	struct call call;
@@ -186,7 +210,7 @@ static bool legacy_calls_go_on(void)
 		unsigned before = legacy.nr;
 		double took;
 
-		ck_assert_int_eq(run_job(pool, some_functions()[i], &seconds), (int)i);
+		ck_assert_int_eq(run_job(pool, many[i], &seconds), (int)i);
 		took = seconds_now() - start;
 		longest = took > longest ? took : longest;
 		ck_eventually(legacy.nr != before || call.returned);
@@ -203,14 +227,14 @@ static bool legacy_calls_go_on(void)
 	return longest <= 0.1;
 }
 
-TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watched)
+TEST(a_legacy_call_of_another_worker_does_not_fail_and_the_watched_function_gets_no_blame)
 {
 	if (on_host())
 		test_skip("the host device has no legacy stream");
 	for (int i = 0; i < 5; i++)
 		if (legacy_calls_go_on())
 			return;
-	test_skip("jobs of half a millisecond took so long that nobody waits for them");
+	test_skip("jobs of half a millisecond took so long that no worker waits for them");
 }
 
 /* ---- order, and the library's own work ------------------------------------------- */
@@ -239,7 +263,7 @@ static int join_and_copy(struct rnl_job *job)
 }
 
 /* @stores is issued, its kernel at the gate; then the function of @joins joins its barrier. */
-static void join_beside(struct rnl_pool *pool, struct joining *j, struct rnl_job *stores,
+static void join_during(struct rnl_pool *pool, struct joining *j, struct rnl_job *stores,
 			struct rnl_job *joins, bool after)
 {
 	const uint64_t keys[] = { key_on(pool, 0), key_on(pool, 1) };
@@ -265,30 +289,18 @@ static void join_beside(struct rnl_pool *pool, struct joining *j, struct rnl_job
 	rnl_thread_attach(NULL);
 }
 
-TEST(a_function_that_joins_a_barrier_is_called_again_and_joins_it)
+/* Loop 1: the job also comes after the barrier, so there is no need to call its function again. */
+TEST(a_function_that_joins_a_barrier_is_called_again_and_joins_it, .loops = 2)
 {
 	struct rnl_pool *pool;
 	struct joining j;
 	struct rnl_job stores, joins;
 
 	skip_unless_host();
-	pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
-	join_beside(pool, &j, &stores, &joins, false);
-	ck_assert_uint_eq(figures_of(pool).guard.twice, 1);
-	ck_assert(has_said(&said, "cannot be captured", "called again"));
-	rnl_pool_destroy(pool);
-}
-
-TEST(a_function_that_joins_what_its_job_comes_after_is_called_once)
-{
-	struct rnl_pool *pool;
-	struct joining j;
-	struct rnl_job stores, joins;
-
-	skip_unless_host();
-	pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
-	join_beside(pool, &j, &stores, &joins, true);
-	ck_assert_uint_eq(figures_of(pool).guard.twice, 0);
+	pool = quiet_pool(RNL_GUARD_STRICT, 2);
+	join_during(pool, &j, &stores, &joins, _i);
+	ck_assert_uint_eq(figures_of(pool).guard.twice, !_i);
+	ck_assert(_i || has_said(&said, "cannot be captured", "called again"));
 	rnl_pool_destroy(pool);
 }
 
@@ -303,10 +315,11 @@ static int map_fn(const struct rnl_chunk *chunk)
 }
 
 /* Returns true if the function was watched, which needs one try with no other job running. */
-static bool watches_a_map(unsigned char *in, unsigned char *out)
+static bool watches_a_map(void)
 {
 	enum { NR = 1 << 20, CHUNK = 1 << 16 };
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 3);
+	static unsigned char in[NR], out[NR];
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_STRICT, 3);
 	struct rnl_map map = RNL_MAP_INIT;
 	struct rnl_barrier barrier;
 	_Atomic unsigned nr_calls = 0;
@@ -338,12 +351,7 @@ static bool watches_a_map(unsigned char *in, unsigned char *out)
 
 TEST(a_maps_function_is_watched_and_its_chunks_come_out)
 {
-	unsigned char *in = malloc(1 << 20), *out = malloc(1 << 20);
-
-	ck_assert(in && out);
-	ck_eventually(watches_a_map(in, out));
-	free(in);
-	free(out);
+	ck_eventually(watches_a_map());
 }
 
 static int batch_fn(const struct rnl_batch *batch)
@@ -356,7 +364,7 @@ static int batch_fn(const struct rnl_batch *batch)
 
 TEST(a_batchers_function_is_watched_and_its_requests_come_out)
 {
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_STRICT, 2);
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 	struct rnl_batcher *batcher;
 	_Atomic unsigned nr_calls = 0;
@@ -391,7 +399,7 @@ static int copy_pageable_fn(struct rnl_job *job)
 
 TEST(staged_copies_of_jobs_before_come_before)
 {
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_REPORT, 1);
 	static unsigned char mem[65][4096];
 	struct rnl_job jobs[64];
 
@@ -410,39 +418,6 @@ TEST(staged_copies_of_jobs_before_come_before)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- many functions ------------------------------------------------------------- */
-
-#define FN(n) static int fn_##n(struct rnl_job *job) { linger(job->user); return 0x##n; }
-#define FN16(n) FN(n##0) FN(n##1) FN(n##2) FN(n##3) FN(n##4) FN(n##5) FN(n##6) FN(n##7) \
-		FN(n##8) FN(n##9) FN(n##a) FN(n##b) FN(n##c) FN(n##d) FN(n##e) FN(n##f)
-#define AT(n) fn_##n,
-#define AT16(n) AT(n##0) AT(n##1) AT(n##2) AT(n##3) AT(n##4) AT(n##5) AT(n##6) AT(n##7) \
-		AT(n##8) AT(n##9) AT(n##a) AT(n##b) AT(n##c) AT(n##d) AT(n##e) AT(n##f)
-#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(a) X(b) X(c) X(d) X(e) X(f) X(10)
-EACH(FN16)
-static int (*const many[])(struct rnl_job *job) = { EACH(AT16) };
-
-static int (*const *some_functions(void))(struct rnl_job *job)
-{
-	return many;
-}
-
-TEST(of_more_functions_than_it_can_keep_the_first_are_watched_and_all_run)
-{
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
-	struct rnl_pool_stats stats;
-
-	ck_assert_uint_eq(COUNT(many), 272);
-	for (unsigned i = 0; i < COUNT(many); i++)
-		ck_assert_int_eq(run_job(pool, many[i], NULL), (int)i);
-	stats = figures_of(pool);
-	ck_assert_uint_eq(stats.guard.functions, 256);
-	ck_assert_uint_eq(stats.guard.beyond, 16);
-	ck_assert_int_eq(run_job(pool, many[0], NULL), 0);
-	ck_assert_uint_eq(figures_of(pool).guard.beyond, 16);
-	rnl_pool_destroy(pool);
-}
-
 /* ---- several threads and many functions ------------------------------------------- */
 
 enum { NR_THREADS = 4, NR_JOBS = 400 };
@@ -455,34 +430,23 @@ struct storm {
 	unsigned offset;
 };
 
-static int storm_fn(struct rnl_job *job)
-{
-	return do_step(job);
-}
-
 static int submit_storm(void *arg)
 {
+	static int (*const fills[])(struct rnl_job *job) = { step_a, step_b, do_step };
 	struct storm *s = arg;
 	int ret = 0;
 
 	for (unsigned i = 0; !ret && i < NR_JOBS; i++) {
+		const unsigned which = (i + s->offset) % 8;
+
 		s->steps[i] = (struct step){ .mem = s->mem + (size_t)i * 64,
 					     .value = (unsigned char)(i % 255 + 1) };
-		switch ((i + s->offset) % 8) {
-		case 0:
-			job_of(&s->jobs[i], step_a, &s->steps[i]);
-			break;
-		case 1:
-			job_of(&s->jobs[i], step_b, &s->steps[i]);
-			break;
-		case 2:
-			job_of(&s->jobs[i], storm_fn, &s->steps[i]);
-			break;
-		default:
+		if (which < COUNT(fills)) {
+			job_of(&s->jobs[i], fills[which], &s->steps[i]);
+		} else {
 			job_of(&s->jobs[i], many[(i * 7 + s->offset) % COUNT(many)], NULL);
 			/* The functions in `many` do nothing, so the memory is filled here. */
 			memset(s->steps[i].mem, s->steps[i].value, 64);
-			break;
 		}
 		if (i % 3)
 			ret = rnl_submit_wait(s->pool, &s->jobs[i], RNL_FOREVER);
@@ -496,12 +460,11 @@ static int submit_storm(void *arg)
 
 TEST(many_threads_submit_while_the_pool_is_resized)
 {
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 3);
+	struct rnl_pool *pool = quiet_pool(RNL_GUARD_STRICT, 3);
 	struct storm *storms = calloc(NR_THREADS, sizeof(*storms));
 	struct call calls[NR_THREADS];
 	bool all_returned = false;
 
-	ck_assert_ptr_nonnull(storms);
 	for (unsigned i = 0; i < NR_THREADS; i++) {
 		storms[i].pool = pool;
 		storms[i].mem = pinned_of(pool, NR_JOBS * 64);
@@ -515,7 +478,7 @@ TEST(many_threads_submit_while_the_pool_is_resized)
 			all_returned = all_returned && calls[i].returned;
 	}
 	for (unsigned i = 0; i < NR_THREADS; i++) {
-		ck_assert_int_eq(call_end(&calls[i]), 0);
+		must(call_end(&calls[i]));
 		for (unsigned k = 0; k < NR_JOBS; k++) {
 			ck_assert_int_ge(storms[i].jobs[k].result, 0);
 			ck_assert_bytes(storms[i].mem + (size_t)k * 64, 64, k % 255 + 1);
@@ -532,12 +495,11 @@ TEST(many_threads_submit_while_the_pool_is_resized)
 TEST(a_guarded_pool_is_destroyed_with_jobs_under_way)
 {
 	for (unsigned round = 0; round < 20; round++) {
-		struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 3);
+		struct rnl_pool *pool = quiet_pool(RNL_GUARD_REPORT, 3);
 		struct rnl_job jobs[30];
 
-		for (unsigned i = 0; i < COUNT(jobs); i++) {
+		for (unsigned i = 0; i < COUNT(jobs); i++)
 			submit_job(pool, &jobs[i], many[i], NULL);
-		}
 		rnl_pool_destroy(pool);
 		for (unsigned i = 0; i < COUNT(jobs); i++)
 			ck_assert_int_eq(jobs[i].result, (int)i);

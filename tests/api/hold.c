@@ -45,6 +45,8 @@ static int hold_fn(struct rnl_job *job)
 	return h->result;
 }
 
+#define HOUR (3600 * 1000 * MS)	/* a deadline that is never reached */
+
 static void holder_of(struct holder *h, unsigned nr)
 {
 	*h = (struct holder){ .nr = nr };
@@ -59,6 +61,37 @@ static void submit_held(struct rnl_pool *pool, struct holder *h)
 	h->has_holds = false;
 	must(rnl_submit(pool, &h->job));
 	ck_eventually(h->has_holds && figures_of(pool).held == before + 1);
+}
+
+static void submit_holder(struct rnl_pool *pool, struct holder *h, unsigned nr)
+{
+	holder_of(h, nr);
+	submit_held(pool, h);
+}
+
+/* Waits until only the holds of the pool's single held job keep it from being done. */
+static void await_held(struct rnl_pool *pool, struct holder *h)
+{
+	ck_eventually(h->has_holds && figures_of(pool).held == 1);
+}
+
+static void release_all(struct holder *h)
+{
+	for (unsigned i = 0; i < h->nr; i++)
+		must(rnl_hold_release(&h->holds[i], 0));
+}
+
+/* Releases all holds.  Returns the job's result. */
+static int result_released(struct holder *h)
+{
+	release_all(h);
+	return result_of(&h->job);
+}
+
+static int result_with_deadline(struct rnl_pool *pool, struct rnl_job *job, int64_t deadline_ns)
+{
+	must(rnl_job_set_deadline(job, deadline_ns));
+	return submit_and_wait(pool, job);
 }
 
 TEST(a_job_is_done_when_its_last_hold_is_released)
@@ -160,19 +193,17 @@ TEST(no_worker_waits_for_a_hold)
 	enum { NR = 300 };
 	static struct holder held[NR];
 	struct rnl_pool *pool = pool_of(1);
-	struct rnl_job job;
 
 	for (int i = 0; i < NR; i++) {
 		holder_of(&held[i], 1);
 		must(rnl_submit(pool, &held[i].job));
 	}
-	job_of(&job, noop_fn, NULL);
-	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	fence(pool);
 	ck_eventually(figures_of(pool).held == NR);
 	ck_assert_int_eq(rnl_pool_drain(pool, 0), -ETIMEDOUT);
 	for (int i = NR; i--;) {
 		ck_eventually(held[i].has_holds);
-		must(rnl_hold_release(&held[i].holds[0], 0));
+		release_all(&held[i]);
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_uint_eq(figures_of(pool).held, 0);
@@ -190,7 +221,7 @@ static void note_called(struct rnl_job *job)
 	called++;
 }
 
-TEST(queues_and_callbacks_are_told_after_the_last_release)
+TEST(queues_and_callbacks_get_the_job_after_the_last_release)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct rnl_cq *cq = cq_of();
@@ -250,7 +281,7 @@ TEST(jobs_after_a_barrier_and_joins_wait_for_holds, .loops = 2)
 	call_start(&call, join_fn, &barrier);
 	ck_waits(call.tid);
 	gate_open(&kernel);
-	ck_eventually(h.has_holds && figures_of(pool).held == 1);
+	await_held(pool, &h);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, MS), -ETIMEDOUT);
 	ck_assert_int_eq(ran, 0);
 	ck_assert(!call.returned);
@@ -278,11 +309,10 @@ TEST(a_job_after_a_barrier_may_have_holds_of_its_own)
 	must(rnl_job_set_after(&h.job, &first));
 	must(rnl_submit(pool, &h.job));
 	gate_open(&plug);
-	ck_eventually(h.has_holds && figures_of(pool).held == 1);
+	await_held(pool, &h);
 	ck_assert_int_eq(rnl_barrier_wait(&second, 0), -ETIMEDOUT);
-	must(rnl_hold_release(&h.holds[0], 0));
+	ck_assert_int_eq(result_released(&h), 0);
 	ck_assert_int_eq(result_of_barrier(&second), 0);
-	ck_assert_int_eq(result_of(&h.job), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -298,9 +328,8 @@ TEST(the_next_job_of_a_key_starts_while_one_is_held)
 	must(submit_by_key(pool, &next, 9));
 	ck_assert_int_eq(result_of(&next), 0);
 	ck_assert_int_ne(rnl_job_wait(&h.job, 0), 0);
-	ck_eventually(h.has_holds && figures_of(pool).held == 1);
-	must(rnl_hold_release(&h.holds[0], 0));
-	ck_assert_int_eq(result_of(&h.job), 0);
+	await_held(pool, &h);
+	ck_assert_int_eq(result_released(&h), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -313,28 +342,21 @@ TEST(a_worker_that_leaves_waits_for_its_held_jobs)
 
 	holder_of(&h, 1);
 	must(submit_by_key(pool, &h.job, key_on(pool, 1)));
-	ck_eventually(h.has_holds && figures_of(pool).held == 1);
+	await_held(pool, &h);
 	call_start(&call, resize_fn, &to_one);
 	ck_waits(call.tid);
-	must(rnl_hold_release(&h.holds[0], 0));
+	ck_assert_int_eq(result_released(&h), 0);
 	must(call_end(&call));
-	ck_assert_int_eq(result_of(&h.job), 0);
 	rnl_pool_destroy(pool);
 }
 
-/* A resize that reaches a gate when it has returned. */
-struct coming_resize {
-	struct resize to;
-	struct gate returned;
-};
-
-static int resize_and_come_fn(void *arg)
+static bool returns_in_time(struct call *call)
 {
-	struct coming_resize *r = arg;
-	int ret = resize_fn(&r->to);
+	const double until = seconds_now() + PATIENCE_S;
 
-	gate_wait(&r->returned);
-	return ret;
+	while (!call->returned && seconds_now() < until)
+		usleep(100);
+	return call->returned;
 }
 
 /* Loop 0: the pool grows; 1: it shrinks, the held job's worker stays; 2: that worker leaves. */
@@ -342,7 +364,7 @@ TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 {
 	enum { NR = 8 };
 	struct rnl_pool *pool = pool_of(2);
-	struct coming_resize r = { { pool, _i ? 1 : 3 }, GATE_INIT };
+	struct resize to = { pool, _i ? 1 : 3 };
 	const uint64_t key = key_on(pool, _i == 2);
 	struct gate ran = GATE_INIT;
 	bool all_ran, returned;
@@ -351,19 +373,18 @@ TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 	struct call call;
 
 	gate_open(&ran);
-	gate_open(&r.returned);
 	holder_of(&h, 1);
 	must(submit_by_key(pool, &h.job, key));
-	ck_eventually(h.has_holds && figures_of(pool).held == 1);
-	call_start(&call, resize_and_come_fn, &r);
-	ck_eventually(figures_of(pool).nr_workers == r.to.nr);
+	await_held(pool, &h);
+	call_start(&call, resize_fn, &to);
+	ck_eventually(figures_of(pool).nr_workers == to.nr);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], gated_fn, &ran);
 		must(submit_by_key(pool, &jobs[i], key + (uint64_t)i));
 	}
 	all_ran = gate_came(&ran, NR);
 	/* If the job's worker leaves, the resize waits for the job. */
-	returned = _i == 2 || gate_came(&r.returned, 1);
+	returned = _i == 2 || returns_in_time(&call);
 	must(rnl_hold_release(&h.holds[0], 0));
 	must(call_end(&call));
 	rnl_pool_destroy(pool);
@@ -402,11 +423,8 @@ TEST(a_deadline_ends_the_holds_of_a_job_even_if_every_worker_is_busy)
 	ck_assert_int_eq(rnl_hold_release(&h.holds[1], 0), -ESTALE);
 	ck_assert_int_eq(rnl_hold_release(&h.holds[1], 0), -ESTALE);
 	/* Again, while another job keeps a worker busy. */
-	job_of(&busy, gated_fn, &plug);
-	must(rnl_submit(pool, &busy));
-	gate_await(&plug, 1);
-	must(rnl_submit(pool, &h.job));
-	ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
+	hold_workers(pool, &plug, &busy, 1);
+	ck_assert_int_eq(submit_and_wait(pool, &h.job), -ETIMEDOUT);
 	gate_open(&plug);
 	ck_assert_int_eq(result_of(&busy), 0);
 	rnl_pool_destroy(pool);
@@ -419,14 +437,13 @@ TEST(each_deadline_ends_its_own_jobs_holds)
 
 	for (int i = 0; i < 3; i++) {
 		holder_of(&h[i], 1);
-		must(rnl_job_set_deadline(&h[i].job, i < 2 ? (1 + i) * 200 * MS : 3600 * (int64_t)1000 * MS));
+		must(rnl_job_set_deadline(&h[i].job, i < 2 ? (1 + i) * 200 * MS : HOUR));
 		must(rnl_submit(pool, &h[i].job));
 	}
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(result_of(&h[i].job), -ETIMEDOUT);
-	ck_eventually(h[2].has_holds && figures_of(pool).held == 1);
-	must(rnl_hold_release(&h[2].holds[0], 0));
-	ck_assert_int_eq(result_of(&h[2].job), 0);
+	await_held(pool, &h[2]);
+	ck_assert_int_eq(result_released(&h[2]), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -436,22 +453,20 @@ TEST(a_hold_that_is_released_in_time_meets_no_deadline)
 	struct holder h;
 
 	holder_of(&h, 1);
-	must(rnl_job_set_deadline(&h.job, 3600 * (int64_t)1000 * MS));
+	must(rnl_job_set_deadline(&h.job, HOUR));
 	for (int i = 0; i < 20; i++) {
 		submit_held(pool, &h);
-		must(rnl_hold_release(&h.holds[0], 0));
-		ck_assert_int_eq(result_of(&h.job), 0);
+		ck_assert_int_eq(result_released(&h), 0);
 	}
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_cancel_of_a_held_job_is_told_to_who_holds_it)
+TEST(the_owner_of_a_hold_sees_a_cancel_of_the_job)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct holder h;
 
-	holder_of(&h, 1);
-	submit_held(pool, &h);
+	submit_holder(pool, &h, 1);
 	ck_assert_int_eq(rnl_job_is_cancelled(&h.job), 0);
 	ck_assert_int_eq(rnl_job_cancel(&h.job), -EBUSY);
 	ck_assert_int_eq(rnl_job_is_cancelled(&h.job), 1);
@@ -467,8 +482,7 @@ TEST(a_stop_names_the_jobs_that_holds_keep)
 	struct rnl_unfinished unfinished[2];
 	struct holder h;
 
-	holder_of(&h, 2);
-	submit_held(pool, &h);
+	submit_holder(pool, &h, 2);
 	ck_assert_int_eq(rnl_pool_stop(pool, MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_job_is_cancelled(&h.job), 1);
 	health.unfinished = unfinished;
@@ -483,8 +497,7 @@ TEST(a_stop_names_the_jobs_that_holds_keep)
 	ck_eventually(!rnl_pool_health(pool, &health) && health.held_ms > 5);
 	ck_assert_uint_eq(health.state, RNL_HEALTH_OK);
 	ck_assert_uint_eq(health.held, 1);
-	for (int i = 0; i < 2; i++)
-		must(rnl_hold_release(&h.holds[i], 0));
+	release_all(&h);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	must(rnl_pool_health(pool, &health));
 	ck_assert_uint_eq(health.nr_unfinished, 0);
@@ -519,8 +532,7 @@ TEST(figures_and_a_trace_know_held_jobs, .setup = set_path, .teardown = remove_f
 		submit_held(pool, &h);
 		ck_assert_int_gt(rnl_pool_stats_text(pool, "p", page, sizeof(page)), 0);
 		ck_assert_uint_eq(nr_lines_with(page, "rnl_jobs_held{", label), 1);
-		must(rnl_hold_release(&h.holds[0], 0));
-		ck_assert_int_eq(result_of(&h.job), 0);
+		ck_assert_int_eq(result_released(&h), 0);
 	}
 	must(rnl_trace_stop(pool));
 	text = text_of(path);
@@ -540,8 +552,7 @@ TEST(a_second_or_late_release_says_so_and_touches_nothing)
 	struct holder *h = malloc(sizeof(*h));
 
 	ck_assert_ptr_nonnull(h);
-	holder_of(h, 2);
-	submit_held(pool, h);
+	submit_holder(pool, h, 2);
 	copy = h->holds[0];
 	must(rnl_hold_release(&copy, 0));
 	ck_assert_int_eq(rnl_hold_release(&copy, 0), -EALREADY);
@@ -552,9 +563,7 @@ TEST(a_second_or_late_release_says_so_and_touches_nothing)
 	/* The old hold's slot is used again, then the job is freed, then the pool is destroyed. */
 	for (int i = 0; i < 5; i++) {
 		submit_held(pool, h);
-		for (int j = 0; j < 2; j++)
-			must(rnl_hold_release(&h->holds[j], 0));
-		ck_assert_int_eq(result_of(&h->job), 0);
+		ck_assert_int_eq(result_released(h), 0);
 		ck_assert_int_eq(rnl_hold_release(&old, 0), -ESTALE);
 		ck_assert_int_eq(rnl_hold_release(&copy, 0), -ESTALE);
 	}
@@ -573,14 +582,19 @@ static void note_line(void *arg, enum rnl_log_level level, const char *msg)
 	snprintf(last_line, sizeof(last_line), "%s", msg);
 }
 
+#define ck_invalid(call, text) \
+	do { \
+		last_line[0] = 0; \
+		ck_assert_int_eq(call, -EINVAL); \
+		ck_assert_msg(strstr(last_line, text), "no \"%s\" in: %s", text, last_line); \
+	} while (0)
+
 static int hold_another_fn(struct rnl_job *job)
 {
 	struct rnl_hold hold;
 
-	ck_assert_int_eq(rnl_job_hold(job->user, &hold), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(last_line, "does not run on this thread"));
-	ck_assert_int_eq(rnl_job_hold(job, NULL), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(last_line, "hold is NULL"));
+	ck_invalid(rnl_job_hold(job->user, &hold), "does not run on this thread");
+	ck_invalid(rnl_job_hold(job, NULL), "hold is NULL");
 	return 0;
 }
 
@@ -591,68 +605,52 @@ TEST(a_hold_on_a_job_that_does_not_run_is_refused_and_logged)
 	struct rnl_job jobs[2];
 
 	rnl_set_log(note_line, NULL);
-	ck_assert_int_eq(rnl_job_hold(NULL, &hold), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(last_line, "does not run on this thread"));
+	ck_invalid(rnl_job_hold(NULL, &hold), "does not run on this thread");
 	submit_job(pool, &jobs[0], noop_fn, NULL);
 	ck_assert_int_eq(result_of(&jobs[0]), 0);
-	last_line[0] = 0;
-	ck_assert_int_eq(rnl_job_hold(&jobs[0], &hold), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(last_line, "does not run on this thread"));
+	ck_invalid(rnl_job_hold(&jobs[0], &hold), "does not run on this thread");
 	ck_assert_uint_eq(hold.use, 1);
-	last_line[0] = 0;
 	submit_job(pool, &jobs[1], hold_another_fn, &jobs[0]);
 	ck_assert_int_eq(result_of(&jobs[1]), 0);
 	rnl_pool_destroy(pool);
 	rnl_set_log(NULL, NULL);
 }
 
-TEST(a_release_of_what_is_no_hold_is_refused_and_logged)
+TEST(a_release_of_an_invalid_hold_is_refused_and_logged)
 {
 	struct rnl_pool *pool = pool_of(1);
 	/* Each also gets the generation, the pool and the epoch of a real hold. */
 	struct rnl_hold wrong[] = {
-		{ .use = 0 }, { .use = 1 }, { .use = 2, .slot = 1 }, { .use = 1, .slot = UINT32_MAX },
-		{ .use = UINT64_MAX, .slot = 1 }, { .use = 1, .slot = 65 }, { .use = 1, .slot = 1 << 20 },
+		{ .use = 0 }, { .use = 1 }, { .use = 2, .slot = 1 },
+		{ .use = 1, .slot = UINT32_MAX }, { .use = UINT64_MAX, .slot = 1 },
+		{ .use = 1, .slot = 65 }, { .use = 1, .slot = 1 << 20 },
 		{ .use = 1, .slot = 1 << 22 }, { .use = 1, .slot = (1 << 22) + 1 },
 	};
+	struct rnl_hold others[3];
 	struct holder h;
 
-	holder_of(&h, 1);
-	submit_held(pool, &h);
-	must(rnl_hold_release(&h.holds[0], 0));
-	ck_assert_int_eq(result_of(&h.job), 0);
+	submit_holder(pool, &h, 1);
+	ck_assert_int_eq(result_released(&h), 0);
 	rnl_set_log(note_line, NULL);
 	for (size_t i = 0; i < COUNT(wrong); i++) {
 		wrong[i].generation = h.holds[0].generation;
 		wrong[i].pool = h.holds[0].pool;
 		wrong[i].epoch = h.holds[0].epoch;
-		last_line[0] = 0;
-		ck_assert_int_eq(rnl_hold_release(&wrong[i], 0), -EINVAL);
-		ck_assert_ptr_nonnull(strstr(last_line, "is no hold"));
+		ck_invalid(rnl_hold_release(&wrong[i], 0), "is no hold");
 	}
 	/* A later pool with the same number, and pools that never existed. */
-	for (unsigned i = 0; i < 3; i++) {
-		struct rnl_hold other = h.holds[0];
-
-		other.pool += i ? 1 : 0;
-		other.pool = i == 2 ? UINT32_MAX : other.pool;
-		other.epoch += i ? 0 : 2;
-		ck_assert_int_eq(rnl_hold_release(&other, 0), -EINVAL);
-	}
+	others[0] = others[1] = others[2] = h.holds[0];
+	others[0].epoch += 2;
+	others[1].pool++;
+	others[2].pool = UINT32_MAX;
+	for (size_t i = 0; i < COUNT(others); i++)
+		ck_assert_int_eq(rnl_hold_release(&others[i], 0), -EINVAL);
 	rnl_pool_destroy(pool);
 	ck_assert_int_eq(rnl_hold_release(&h.holds[0], 0), -ESTALE);
 	wrong[0].generation++;
 	ck_assert_int_eq(rnl_hold_release(&wrong[0], 0), -EINVAL);
-	ck_assert_int_eq(rnl_hold_release(NULL, 0), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(last_line, "hold is NULL"));
+	ck_invalid(rnl_hold_release(NULL, 0), "hold is NULL");
 	rnl_set_log(NULL, NULL);
-}
-
-static void ignore_line(void *arg, enum rnl_log_level level, const char *msg)
-{
-	(void)arg;
-	(void)level;
-	(void)msg;
 }
 
 /* Forged from parts of past, current and future holds, and from random numbers. */
@@ -662,16 +660,14 @@ TEST(holds_that_are_forged_end_nothing)
 	struct rnl_pool *pool = pool_of(2);
 	struct holder h;
 
-	holder_of(&h, 2);
-	submit_held(pool, &h);
-	rnl_set_log(ignore_line, NULL);
+	submit_holder(pool, &h, 2);
+	rnl_set_log(note_line, NULL);
 	/* The worker's next slots. The waiting job has one of them, which is no hold. */
 	for (unsigned i = 1; i < 16; i++) {
 		struct rnl_hold forged = h.holds[0];
-		const uint32_t slot = forged.slot + i;
 
-		forged.slot = slot;
-		if (slot != h.holds[1].slot)
+		forged.slot += i;
+		if (forged.slot != h.holds[1].slot)
 			ck_assert_int_eq(rnl_hold_release(&forged, 0), -EINVAL);
 	}
 	for (unsigned i = 0; i < 100000; i++) {
@@ -689,13 +685,11 @@ TEST(holds_that_are_forged_end_nothing)
 	}
 	rnl_set_log(NULL, NULL);
 	ck_assert_int_ne(rnl_job_wait(&h.job, 0), 0);
-	for (unsigned i = 0; i < 2; i++)
-		must(rnl_hold_release(&h.holds[i], 0));
-	ck_assert_int_eq(result_of(&h.job), 0);
+	ck_assert_int_eq(result_released(&h), 0);
 	rnl_pool_destroy(pool);
 }
 
-static void release_when_told(void *arg, enum rnl_log_level level, const char *msg)
+static void release_when_warned(void *arg, enum rnl_log_level level, const char *msg)
 {
 	struct holder *h = arg;
 
@@ -705,14 +699,14 @@ static void release_when_told(void *arg, enum rnl_log_level level, const char *m
 }
 
 /* The warning makes the test release the hold; without a warning the test hangs. */
-TEST(a_destroy_tells_of_a_hold_that_nobody_releases)
+TEST(a_destroy_warns_of_a_hold_that_is_not_released)
 {
 	struct holder h;
-	struct rnl_pool *pool = pool_of(1, .stuck_ms = 20, .log = release_when_told, .log_arg = &h);
+	struct rnl_pool *pool =
+		pool_of(1, .stuck_ms = 20, .log = release_when_warned, .log_arg = &h);
 	char name[32];
 
-	holder_of(&h, 1);
-	submit_held(pool, &h);
+	submit_holder(pool, &h, 1);
 	rnl_pool_destroy(pool);
 	snprintf(name, sizeof(name), "job %p, one of 1 ", (void *)&h.job);
 	ck_assert_ptr_nonnull(strstr(last_line, name));
@@ -731,23 +725,21 @@ static void count_warning(void *arg, enum rnl_log_level level, const char *msg)
 	*(_Atomic unsigned *)arg += level == RNL_LOG_WARNING;
 }
 
-TEST(a_destroy_tells_of_it_once_however_long_that_takes)
+TEST(a_destroy_warns_once_however_long_a_hold_lasts)
 {
-	const struct timespec moment = { .tv_nsec = 50000000 };
 	_Atomic unsigned notified = 0;
 	struct rnl_pool *pool =
 		pool_of(1, .stuck_ms = 1, .log = count_warning, .log_arg = (void *)&notified);
 	struct holder h;
 	struct call call;
 
-	holder_of(&h, 1);
-	submit_held(pool, &h);
+	submit_holder(pool, &h, 1);
 	call_start(&call, destroy_fn, pool);
 	ck_eventually(notified);
-	nanosleep(&moment, NULL);	/* time for a second warning, which must not come */
+	usleep(50000);	/* time for a second warning, which must not come */
 	ck_assert_uint_eq(notified, 1);
 	must(rnl_hold_release(&h.holds[0], 0));
-	ck_assert_int_eq(call_end(&call), 0);
+	must(call_end(&call));
 	ck_assert_uint_eq(notified, 1);
 	ck_assert_int_eq(h.job.result, 0);
 }
@@ -785,8 +777,7 @@ TEST(of_releases_by_several_threads_one_wins_and_the_pool_may_go_at_once)
 		struct holder h;
 		struct race r = { .h = &h };
 
-		holder_of(&h, 4);
-		submit_held(pool, &h);
+		submit_holder(pool, &h, 4);
 		for (int i = 0; i < 3; i++)
 			call_start(&calls[i], race_fn, &r);
 		r.go = true;
@@ -868,7 +859,7 @@ static int write_fn(void *arg)
 	return rnl_hold_release(&w->hold, 0);
 }
 
-TEST(what_was_written_before_each_release_is_seen_when_the_job_is_done)
+TEST(writes_before_each_release_are_seen_when_the_job_is_done)
 {
 	enum { NR = 4 };
 	struct rnl_pool *pool = pool_of(1);
@@ -879,8 +870,7 @@ TEST(what_was_written_before_each_release_is_seen_when_the_job_is_done)
 		struct call calls[NR];
 		int sum = 0;
 
-		holder_of(&h, NR);
-		submit_held(pool, &h);
+		submit_holder(pool, &h, NR);
 		for (int i = 0; i < NR; i++) {
 			writers[i].hold = h.holds[i];
 			call_start(&calls[i], write_fn, &writers[i]);
@@ -943,7 +933,6 @@ TEST(thousands_of_holds_at_once_end_in_any_order)
 	struct rnl_health health = RNL_HEALTH_INIT;
 	struct rnl_pool *pool = pool_of(3);
 
-	ck_assert_ptr_nonnull(held);
 	for (int i = 0; i < NR; i++) {
 		holder_of(&held[i], 1 + i % 2);
 		must(rnl_submit_wait(pool, &held[i].job, RNL_FOREVER));
@@ -955,8 +944,7 @@ TEST(thousands_of_holds_at_once_end_in_any_order)
 		struct holder *h = &held[(i * 7919) % NR];
 
 		ck_eventually(h->has_holds);
-		for (unsigned j = 0; j < h->nr; j++)
-			must(rnl_hold_release(&h->holds[j], 0));
+		release_all(h);
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < NR; i++)
@@ -976,7 +964,6 @@ static int hold_many_fn(struct rnl_job *job)
 	int ret = 0;
 
 	/* No assertions in the loops: one takes longer than a hold. */
-	ck_assert_ptr_nonnull(holds);
 	for (unsigned i = 0; i < nr_at_once && !ret; i++)
 		ret = rnl_job_hold(job, &holds[i]);
 	for (unsigned i = 0; i < nr_at_once && !ret; i++)
@@ -1003,9 +990,7 @@ static void end_late_ones(void *arg)
 		struct holder h;
 
 		holder_of(&h, 1);
-		must(rnl_job_set_deadline(&h.job, deadline));
-		must(rnl_submit(arg, &h.job));
-		ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
+		ck_assert_int_eq(result_with_deadline(arg, &h.job, deadline), -ETIMEDOUT);
 		if (h.ran)
 			nr++;
 		else
@@ -1050,7 +1035,8 @@ TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED,
  * The timer thread puts released slots back if a worker asks, or at the deadline, in an hour.  The
  * test takes more than a worker's four million slots: without reuse a hold would be refused.
  */
-TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_simulated = "it is long")
+TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED,
+     .not_simulated = "it is long")
 {
 	struct rnl_pool *pool = pool_of(1);
 
@@ -1059,9 +1045,7 @@ TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_sim
 		struct rnl_job job;
 
 		job_of(&job, hold_many_fn, NULL);
-		must(rnl_job_set_deadline(&job, 3600 * (int64_t)1000 * MS));
-		must(rnl_submit(pool, &job));
-		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_eq(result_with_deadline(pool, &job, HOUR), 0);
 	}
 	rnl_pool_destroy(pool);
 }
@@ -1075,9 +1059,7 @@ static void have_the_timer_thread_look(struct rnl_pool *pool, int64_t ns)
 	struct holder h;
 
 	holder_of(&h, 1);
-	must(rnl_job_set_deadline(&h.job, ns));
-	must(rnl_submit(pool, &h.job));
-	ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
+	ck_assert_int_eq(result_with_deadline(pool, &h.job, ns), -ETIMEDOUT);
 }
 
 TEST(a_slot_is_used_again_before_its_old_deadline, .timeout_s = 20)
@@ -1125,15 +1107,14 @@ static int copy_pageable_fn(struct rnl_job *job)
 	return rnl_copy(t->to, from, sizeof(from));
 }
 
-TEST(what_a_watched_call_took_ends_if_the_function_is_called_again)
+TEST(holds_of_a_watched_call_end_if_the_function_is_called_again)
 {
 	struct rnl_pool *pool = pool_of(1, .guard = RNL_GUARD_REPORT);
 	struct twice t = { .calls = 0 };
 	unsigned calls;
 
 	must(rnl_memory_get(pool, 0, sizeof(from), &t.to, 0));
-	job_of(&t.job, copy_pageable_fn, NULL);
-	must(rnl_submit(pool, &t.job));
+	submit_job(pool, &t.job, copy_pageable_fn, NULL);
 	ck_eventually(figures_of(pool).held == 1);
 	calls = atomic_fetch_add(&t.calls, 0);	/* a read-modify-write reads the latest value */
 	if (calls == 2)
@@ -1183,8 +1164,7 @@ TEST(a_destroy_sleeps_while_a_thread_of_a_lower_priority_releases_a_hold)
 		struct call call;
 		struct holder h;
 
-		holder_of(&h, 1);
-		submit_held(pool, &h);
+		submit_holder(pool, &h, 1);
 		call_start(&call, be_ordinary_and_release, &h.holds[0]);
 		ck_assert_int_eq(result_of(&h.job), 0);
 		used -= own_cpu_seconds();

@@ -92,21 +92,23 @@ static void hear(void *arg, enum rnl_log_level level, const char *line)
 
 static uint64_t nr_replayed(void)
 {
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-
-	must(rnl_pool_read_stats(all.pool, RNL_ALL_WORKERS, &stats));
-	return stats.replayed;
+	return figures_of(all.pool).replayed;
 }
 
-/* Applies the job's facts to the area that they name. */
-static int apply_fn(struct rnl_job *job)
+/* Applies the running job's facts to the area that they name. */
+static int apply_facts(uint32_t add)
 {
 	void *facts;
 	int ret = rnl_job_args(sizeof(struct facts), &facts);
 
-	(void)job;
 	all.nr_calls++;
-	return ret ? ret : raw_apply(&(struct apply){ facts, all.add });
+	return ret ? ret : raw_apply(&(struct apply){ facts, add });
+}
+
+static int apply_fn(struct rnl_job *job)
+{
+	(void)job;
+	return apply_facts(all.add);
 }
 
 static int in_fn(struct rnl_job *job)
@@ -121,6 +123,13 @@ static int back_fn(struct rnl_job *job)
 	const struct task *t = rnl_container_of(job, struct task, job);
 
 	return rnl_copy(all.pinned + (t - all.tasks) * BYTES, t->facts.mem, BYTES);
+}
+
+/* Runs a job that is not replayed. */
+static int run_plain(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	submit_job(all.pool, job, fn, user);
+	return result_of(job);
 }
 
 static void begin_workers(unsigned workers)
@@ -143,8 +152,7 @@ static void begin_workers(unsigned workers)
 		for (unsigned k = 0; k < BYTES; k++)
 			all.shadow[i][k] = (unsigned char)(i + k);
 		memcpy(all.pinned + i * BYTES, all.shadow[i], BYTES);
-		submit_job(all.pool, &t->job, in_fn, NULL);
-		ck_assert_int_eq(result_of(&t->job), 0);
+		ck_assert_int_eq(run_plain(&t->job, in_fn, NULL), 0);
 	}
 }
 
@@ -176,6 +184,19 @@ static void submit_replay(struct rnl_job *job, int (*fn)(struct rnl_job *job), v
 	must(rnl_submit(all.pool, job));
 }
 
+static int run_replay(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	submit_replay(job, fn, user);
+	return result_of(job);
+}
+
+/* Runs a job of apply_fn(), or of a function that does the same. */
+static void run_task(unsigned i, int (*fn)(struct rnl_job *job))
+{
+	ck_assert_int_eq(run_replay(&all.tasks[i].job, fn, &all.tasks[i].facts), 0);
+	shadow_apply(i);
+}
+
 /* Runs a round: each job once, with all of them under way at a time. */
 static void round_of(int (*fn)(struct rnl_job *job))
 {
@@ -190,8 +211,7 @@ static void round_of(int (*fn)(struct rnl_job *job))
 static void check_all(void)
 {
 	for (unsigned i = 0; i < JOBS; i++) {
-		submit_job(all.pool, &all.tasks[i].job, back_fn, NULL);
-		ck_assert_int_eq(result_of(&all.tasks[i].job), 0);
+		ck_assert_int_eq(run_plain(&all.tasks[i].job, back_fn, NULL), 0);
 		ck_assert_mem_eq(all.pinned + i * BYTES, all.shadow[i], BYTES);
 	}
 }
@@ -200,7 +220,9 @@ static void check_all(void)
 
 TEST(a_function_that_issues_the_same_is_not_called, .loops = 6)
 {
-	static const enum rnl_guard guards[] = { RNL_GUARD_OFF, RNL_GUARD_REPORT, RNL_GUARD_STRICT };
+	static const enum rnl_guard guards[] = {
+		RNL_GUARD_OFF, RNL_GUARD_REPORT, RNL_GUARD_STRICT,
+	};
 
 	skip_without_kernel();
 	all.stream = (enum rnl_stream_kind)(_i % 2);
@@ -243,8 +265,7 @@ TEST(copies_and_fills_read_what_is_there_now, .loops = 2)
 	for (unsigned round = 0; round < 20; round++) {
 		for (unsigned k = 0; k < bytes; k++)
 			in[k] = (unsigned char)(k * 3 + round);
-		submit_replay(&job, all_kinds_fn, (void *)(uintptr_t)bytes);
-		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_eq(run_replay(&job, all_kinds_fn, (void *)(uintptr_t)bytes), 0);
 		for (unsigned k = 0; k < bytes / 2; k++) {
 			const unsigned from = k / 16 * 32 + k % 16;
 			const bool filled = from >= bytes / 2 && from < bytes / 2 + bytes / 4;
@@ -265,9 +286,7 @@ TEST(a_function_that_issues_something_else_is_called)
 	for (int round = 0; round < 60; round++) {
 		/* Each call issues work that differs from the last call's. */
 		for (unsigned i = 0; i < JOBS; i++) {
-			submit_replay(&all.tasks[i].job, apply_fn, &all.tasks[i].facts);
-			ck_assert_int_eq(result_of(&all.tasks[i].job), 0);
-			shadow_apply(i);
+			run_task(i, apply_fn);
 			all.add++;
 		}
 	}
@@ -309,7 +328,7 @@ static int differs_fn(struct rnl_job *job)
 	}
 }
 
-TEST(whatever_differs_is_noticed, .loops = DIFFERENCES)
+TEST(each_difference_is_noticed, .loops = DIFFERENCES)
 {
 	struct rnl_job job;
 
@@ -317,8 +336,7 @@ TEST(whatever_differs_is_noticed, .loops = DIFFERENCES)
 	begin();
 	difference = _i;
 	for (unsigned round = 0; round < 20; round++) {
-		submit_replay(&job, differs_fn, &all.tasks[0].facts);
-		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_eq(run_replay(&job, differs_fn, &all.tasks[0].facts), 0);
 	}
 	ck_assert_uint_eq(nr_replayed(), 0);
 	ck_assert_uint_eq(nr_notified, 1);
@@ -327,24 +345,22 @@ TEST(whatever_differs_is_noticed, .loops = DIFFERENCES)
 
 TEST(a_change_is_noticed_and_recorded_anew)
 {
+	struct task *t = &all.tasks[0];
+
 	skip_without_kernel();
 	begin();
 	round_of(apply_fn);
 	ck_assert_uint_eq(all.nr_calls, 3);
 	/* A change is noticed at the next call of the function, so wait for a call first. */
 	while (all.nr_calls < 4) {
-		submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
-		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
-		shadow_apply(0);
+		run_task(0, apply_fn);
 		ck_assert_uint_lt(nr_replayed(), 2000);
 	}
 	check_all();
 	all.add = 5;
 	while (all.nr_calls < 5) {
-		submit_replay(&all.tasks[0].job, in_fn, NULL);
-		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
-		submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
-		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
+		ck_assert_int_eq(run_replay(&t->job, in_fn, NULL), 0);
+		ck_assert_int_eq(run_replay(&t->job, apply_fn, &t->facts), 0);
 	}
 	/* The last call had its effect. */
 	shadow_apply(0);
@@ -394,13 +410,13 @@ static int odd_fn(struct rnl_job *job)
 	return rnl_hold_release(&hold, 0);
 }
 
-TEST(what_cannot_be_recorded_is_called_each_time, .loops = WAYS)
+TEST(a_function_that_cannot_be_recorded_is_called_each_time, .loops = WAYS)
 {
 	struct rnl_job job, joined;
 	int last;
 
 	if (_i == ASKS_FOR_STREAM && (on_host() || HOW == RNL_REPLAY_CAPTURE))
-		test_skip("a capture has what goes to the stream, and the host device has none to give");
+		test_skip("a capture has the stream's work; the host device has no stream");
 	begin();
 	odd.way = _i;
 	must(rnl_barrier_init(&odd.barrier, all.pool));
@@ -410,8 +426,7 @@ TEST(what_cannot_be_recorded_is_called_each_time, .loops = WAYS)
 		must(rnl_submit(all.pool, &joined));
 		memset(odd.pageable, round, BYTES);
 		last = odd.nr;
-		submit_replay(&job, odd_fn, NULL);
-		ck_assert_int_eq(result_of(&job), odd.way == FAILS ? -EPROTO : 0);
+		ck_assert_int_eq(run_replay(&job, odd_fn, NULL), odd.way == FAILS ? -EPROTO : 0);
 		/* The function may be called a second time, unrecorded. */
 		ck_assert_int_gt(odd.nr, last);
 		must(rnl_job_wait(&joined, RNL_FOREVER));
@@ -437,12 +452,8 @@ TEST(a_unit_that_may_use_stream_0_by_itself_is_called_each_time)
 		test_skip("a capture has what goes to the stream");
 	must(rnl__cuda_unit_add(&unit));
 	begin();
-	for (int round = 0; round < 10; round++) {
-		job_of(&job, slow_fn, NULL);
-		must(rnl_job_set_flags(&job, HOW));
-		must(rnl_submit(all.pool, &job));
-		ck_assert_int_eq(result_of(&job), 0);
-	}
+	for (int round = 0; round < 10; round++)
+		ck_assert_int_eq(run_replay(&job, slow_fn, NULL), 0);
 	ck_assert_uint_eq(nr_replayed(), on_host() ? 8 : 0);
 	ck_assert_uint_eq(nr_notified, on_host() ? 0 : 1);
 	end();
@@ -458,8 +469,7 @@ TEST(one_function_recorded_both_ways_by_turns)
 	for (int round = 0; round < 60; round++) {
 		job_of(&t->job, apply_fn, &t->facts);
 		must(rnl_job_set_flags(&t->job, round / 5 % 2 ? RNL_REPLAY_CAPTURE : RNL_REPLAY));
-		must(rnl_submit(all.pool, &t->job));
-		ck_assert_int_eq(result_of(&t->job), 0);
+		ck_assert_int_eq(submit_and_wait(all.pool, &t->job), 0);
 		shadow_apply(0);
 	}
 	check_all();
@@ -468,18 +478,16 @@ TEST(one_function_recorded_both_ways_by_turns)
 
 /* ---- concurrent CUDA calls of other threads -------------------------------------------- */
 
-static struct {
-	struct gate inside, go_on;
-} beside;
+static struct gate inside, go_on;
 
-static int beside_fn(struct rnl_job *job)
+static int slow_call_fn(struct rnl_job *job)
 {
 	int ret = rnl_fill(all.device, 3, BYTES);
 
 	(void)job;
 	all.nr_calls++;
-	gate_open(&beside.inside);
-	gate_wait(&beside.go_on);
+	gate_open(&inside);
+	gate_wait(&go_on);
 	return ret ? ret : rnl_copy(all.device + BYTES, all.device, BYTES);
 }
 
@@ -507,15 +515,15 @@ TEST(other_threads_use_cuda_while_a_run_is_recorded, .loops = 2)
 	all.stream = (enum rnl_stream_kind)_i;
 	begin();
 	for (int run = 0; run < 2; run++) {
-		beside.inside = beside.go_on = (struct gate)GATE_INIT;
-		submit_replay(&job, beside_fn, NULL);
-		gate_wait(&beside.inside);
+		inside = go_on = (struct gate)GATE_INIT;
+		submit_replay(&job, slow_call_fn, NULL);
+		gate_wait(&inside);
 		use_cuda();
-		gate_open(&beside.go_on);
+		gate_open(&go_on);
 		ck_assert_int_eq(result_of(&job), 0);
 	}
 	for (int run = 0; run < 10; run++) {
-		submit_replay(&job, beside_fn, NULL);
+		submit_replay(&job, slow_call_fn, NULL);
 		use_cuda();
 		ck_assert_int_eq(result_of(&job), 0);
 	}
@@ -543,8 +551,7 @@ TEST(a_record_has_the_scratch_that_the_worker_has)
 	for (unsigned round = 1; round < 8; round++) {
 		round_of(apply_fn);
 		/* The worker gets a larger block. */
-		submit_job(all.pool, &job, large_scratch_fn, (void *)((uintptr_t)round << 20));
-		ck_assert_int_eq(result_of(&job), 0);
+		must(run_plain(&job, large_scratch_fn, (void *)((uintptr_t)round << 20)));
 	}
 	check_all();
 	ck_assert_uint_gt(nr_replayed(), 3 * JOBS);
@@ -554,21 +561,11 @@ TEST(a_record_has_the_scratch_that_the_worker_has)
 #define MANY(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) \
 	X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) \
 	X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39)
-
-static int one_of_many(struct rnl_job *job, uint32_t add)
-{
-	void *facts;
-	int ret = rnl_job_args(sizeof(struct facts), &facts);
-
-	(void)job;
-	all.nr_calls++;
-	return ret ? ret : raw_apply(&(struct apply){ facts, add });
-}
-
 #define FN(n) \
 	static int many_##n(struct rnl_job *job) \
 	{ \
-		return one_of_many(job, n); \
+		(void)job; \
+		return apply_facts(n); \
 	}
 MANY(FN)
 #define NAME(n) many_##n,
@@ -582,10 +579,8 @@ TEST(more_functions_than_records)
 		/* First three functions repeatedly, then all. */
 		const unsigned n = (unsigned)round % (round < 150 ? 3 : JOBS);
 
-		submit_replay(&all.tasks[n].job, many[n], &all.tasks[n].facts);
-		ck_assert_int_eq(result_of(&all.tasks[n].job), 0);
 		all.add = n;
-		shadow_apply(n);
+		run_task(n, many[n]);
 	}
 	check_all();
 	ck_assert_uint_gt(nr_replayed(), 140);
@@ -608,22 +603,14 @@ TEST(a_maps_function_has_no_arguments)
 
 	begin();
 	must(rnl_barrier_init(&barrier, all.pool));
-	map.in = all.pinned;
-	map.out = all.pinned;
-	map.nr = BYTES;
+	map.in = map.out = all.pinned;
+	map.nr = map.chunk = BYTES;
 	map.in_bytes = map.out_bytes = 1;
-	map.chunk = BYTES;
 	map.fn = chunk_fn;
 	must(rnl_map_start(all.pool, &map, &barrier));
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	/* The error of rnl_job_args() fails the chunk, and so the map. */
-	ck_assert_int_eq(barrier.result, -EINVAL);
+	ck_assert_int_eq(result_of_barrier(&barrier), -EINVAL);
 	end();
-}
-
-static int needs_user_fn(struct rnl_job *job)
-{
-	return apply_fn(job);
 }
 
 TEST(a_job_without_user_has_no_arguments)
@@ -634,15 +621,11 @@ TEST(a_job_without_user_has_no_arguments)
 	skip_without_kernel();
 	begin();
 	ck_assert_int_eq(rnl_job_args(8, &mem), -ENODEV);
-	submit_replay(&job, needs_user_fn, NULL);
-	ck_assert_int_eq(result_of(&job), -EINVAL);
+	ck_assert_int_eq(run_replay(&job, apply_fn, NULL), -EINVAL);
 	for (int i = 0; i < 10; i++) {
-		submit_replay(&all.tasks[0].job, needs_user_fn, &all.tasks[0].facts);
-		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
-		shadow_apply(0);
+		run_task(0, apply_fn);
 	}
-	submit_replay(&job, needs_user_fn, NULL);
-	ck_assert_int_eq(result_of(&job), -EINVAL);
+	ck_assert_int_eq(run_replay(&job, apply_fn, NULL), -EINVAL);
 	check_all();
 	end();
 }
@@ -686,8 +669,6 @@ static int with_copies_fn(struct rnl_job *job)
 /* A job that gathers and replays is called, so its addresses may differ each time. */
 TEST(a_job_that_gathers_and_is_alone_is_a_graph)
 {
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-
 	skip_without_kernel();
 	begin();
 	for (unsigned i = 0; i < JOBS; i++)
@@ -698,18 +679,16 @@ TEST(a_job_that_gathers_and_is_alone_is_a_graph)
 
 			job_of(&t->job, with_copies_fn, &t->facts);
 			must(rnl_job_set_flags(&t->job, HOW | RNL_GATHER));
-			must(rnl_submit(all.pool, &t->job));
-			ck_assert_int_eq(result_of(&t->job), 0);
+			ck_assert_int_eq(submit_and_wait(all.pool, &t->job), 0);
 			shadow_apply(i);
 			shadow_apply(i);
 		}
 	}
 	for (unsigned i = 0; i < JOBS; i++)
 		ck_assert_mem_eq(all.pinned + i * BYTES, all.shadow[i], BYTES);
-	must(rnl_pool_read_stats(all.pool, RNL_ALL_WORKERS, &stats));
-	ck_assert_uint_eq(stats.replayed, 0);
+	ck_assert_uint_eq(nr_replayed(), 0);
 	if (!on_host())
-		ck_assert_uint_gt(stats.graphs, 3 * JOBS - 20);
+		ck_assert_uint_gt(figures_of(all.pool).graphs, 3 * JOBS - 20);
 	end();
 }
 
@@ -757,8 +736,7 @@ TEST(a_node_that_is_refused_costs_no_job, .loops = 3)
 	must(fake_plan(plan));
 	for (unsigned round = 0; round < 20; round++) {
 		memset(in, (int)round, LARGE);
-		submit_replay(&job, all_kinds_fn, (void *)(uintptr_t)LARGE);
-		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_eq(run_replay(&job, all_kinds_fn, (void *)(uintptr_t)LARGE), 0);
 		ck_assert_uint_eq(out[0], round);
 	}
 	must(fake_plan("nofail"));
@@ -767,64 +745,48 @@ TEST(a_node_that_is_refused_costs_no_job, .loops = 3)
 	end();
 }
 
-TEST(a_job_says_so_while_it_is_not_under_way)
+TEST(flags_that_do_not_exist_or_exclude_each_other_are_refused)
 {
-	struct rnl_job zero = { 0 }, job;
-	struct gate gate = GATE_INIT;
-	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
 
-	ck_assert_int_eq(rnl_job_set_flags(NULL, RNL_REPLAY), -EINVAL);
-	ck_assert_int_eq(rnl_job_set_flags(&zero, RNL_REPLAY), -EINVAL);
-	submit_job(pool, &job, gated_fn, &gate);
-	ck_assert_int_eq(rnl_job_set_flags(&job, RNL_REPLAY), -EBUSY);
-	gate_open(&gate);
-	ck_assert_int_eq(result_of(&job), 0);
+	job_of(&job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_job_set_flags(&job, 16), -EINVAL);
 	ck_assert_int_eq(rnl_job_set_flags(&job, ~0u), -EINVAL);
 	ck_assert_int_eq(rnl_job_set_flags(&job, RNL_REPLAY | RNL_REPLAY_CAPTURE), -EINVAL);
 	must(rnl_job_set_flags(&job, RNL_REPLAY_CAPTURE));
 	must(rnl_job_set_flags(&job, 0));
-	rnl_pool_destroy(pool);
 }
 
 /* ---- results and arguments that a record must not lose --------------------------------- */
 
-static struct {
-	int nr, result;
-	bool holds, errs;
-} late;
+enum { RETURNS, RELEASES, ERRS, RESULTS };
 
 /* Issues the same work each time; from the second run on its result or a hold differs. */
 static int late_fn(struct rnl_job *job)
 {
+	const int way = (int)(uintptr_t)job->user;
 	struct rnl_hold hold;
 
 	must(rnl_fill(all.device, 7, BYTES));
-	if (late.errs)
+	if (way == ERRS)
 		(void)rnl_copy(NULL, all.pinned, BYTES);
-	if (!late.nr++)
+	if (!all.nr_calls++ || way == ERRS)
 		return 0;
-	if (late.holds) {
-		must(rnl_job_hold(job, &hold));
-		return rnl_hold_release(&hold, late.result);
-	}
-	return late.result;
+	if (way == RETURNS)
+		return -EPROTO;
+	must(rnl_job_hold(job, &hold));
+	return rnl_hold_release(&hold, -EPROTO);
 }
 
-TEST(a_run_that_has_a_result_is_not_replayed, .loops = 3)
+TEST(a_run_that_has_a_result_is_not_replayed, .loops = RESULTS)
 {
 	struct rnl_job job;
 
 	begin();
-	late.nr = 0;
-	late.holds = _i == 1;
-	late.errs = _i == 2;
-	late.result = late.errs ? 0 : -EPROTO;
 	for (int run = 0; run < 20; run++) {
-		const int expected = late.errs ? -EINVAL : run ? -EPROTO : 0;
+		const int expected = _i == ERRS ? -EINVAL : run ? -EPROTO : 0;
 
-		submit_replay(&job, late_fn, NULL);
-		ck_assert_int_eq(result_of(&job), expected);
+		ck_assert_int_eq(run_replay(&job, late_fn, (void *)(uintptr_t)_i), expected);
 	}
 	ck_assert_uint_eq(nr_replayed(), 0);
 	end();
@@ -836,17 +798,11 @@ TEST(arguments_that_were_refused_are_set_anew)
 		test_skip("the double alone refuses calls");
 	begin();
 	/* The second record's arguments for job 2 are refused, so the function is called again. */
-	submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
-	ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
-	shadow_apply(0);
-	submit_replay(&all.tasks[1].job, apply_fn, &all.tasks[1].facts);
-	ck_assert_int_eq(result_of(&all.tasks[1].job), 0);
-	shadow_apply(1);
+	run_task(0, apply_fn);
+	run_task(1, apply_fn);
 	must(fake_plan("fail=cuGraphExecKernelNodeSetParams:1:1"));
 	for (int run = 0; run < 3; run++) {
-		submit_replay(&all.tasks[2].job, apply_fn, &all.tasks[2].facts);
-		ck_assert_int_eq(result_of(&all.tasks[2].job), 0);
-		shadow_apply(2);
+		run_task(2, apply_fn);
 	}
 	must(fake_plan("nofail"));
 	check_all();
@@ -856,10 +812,6 @@ TEST(arguments_that_were_refused_are_set_anew)
 TEST(a_record_has_no_scratch_that_the_worker_gives_back)
 {
 	skip_without_kernel();
-	begin();
-	rnl_memory_put(all.pool, all.pinned);
-	rnl_memory_put(all.pool, all.device);
-	rnl_pool_destroy(all.pool);
 	keep = 1;
 	begin();
 	keep = 0;
@@ -870,16 +822,14 @@ TEST(a_record_has_no_scratch_that_the_worker_gives_back)
 	end();
 }
 
-TEST(parameters_that_cuda_does_not_tell_are_not_the_same)
+TEST(parameters_that_cuda_does_not_report_are_not_the_same)
 {
 	if (!test_fake() || HOW != RNL_REPLAY_CAPTURE)
 		test_skip("the double alone refuses calls, and only a capture asks CUDA");
 	begin();
 	for (unsigned i = 0; i < 20; i++) {
 		must(fake_plan("fail=cuFuncGetParamInfo:1:801"));
-		submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
-		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
-		shadow_apply(0);
+		run_task(0, apply_fn);
 		all.add++;
 	}
 	must(fake_plan("nofail"));

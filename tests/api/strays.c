@@ -25,18 +25,16 @@ static int no_error(void)
 }
 
 /* Registers a unit of one function, with these flags, until the process ends. */
-static void unit_of(void (*fn)(void), uint32_t flags)
+static void unit_of(uintptr_t fn, uint32_t flags)
 {
 	static struct rnl__cuda_unit units[8];
 	static unsigned nr;
-	const char *text = (const char *)(uintptr_t)fn;
+	const char *text = (const char *)fn;
 
 	units[nr] = (struct rnl__cuda_unit){ sizeof(units[0]), flags, no_error, &units, text,
 					     text + 1 };
 	must(rnl__cuda_unit_add(&units[nr++]));
 }
-
-#define UNIT_OF(fn, flags) unit_of((void (*)(void))(fn), flags)
 
 static int silent_fn(struct rnl_job *job)
 {
@@ -56,6 +54,13 @@ static int silent_batch(const struct rnl_batch *batch)
 	return 0;
 }
 
+static void add_silent_units(uint32_t flags)
+{
+	unit_of((uintptr_t)silent_fn, flags);
+	unit_of((uintptr_t)silent_chunk, flags);
+	unit_of((uintptr_t)silent_batch, flags);
+}
+
 struct heard {
 	_Atomic int nr;
 	char line[640];
@@ -70,23 +75,36 @@ static void hear(void *arg, enum rnl_log_level level, const char *msg)
 	snprintf(heard->line, sizeof(heard->line), "%s", msg);
 }
 
-static int start_map(struct rnl_pool *pool, int (*fn)(const struct rnl_chunk *chunk))
+/* Checks that the last line contains a text, and that @lines lines came; forgets them. */
+static void check_heard(struct heard *heard, int lines, const char *text)
+{
+	ck_assert_int_eq(heard->nr, lines);
+	ck_assert_msg(strstr(heard->line, text), "%s", heard->line);
+	heard->nr = 0;
+}
+
+/* Starts a map of one chunk. */
+static int start_map(struct rnl_pool *pool, int (*fn)(const struct rnl_chunk *chunk), void *arg,
+		     struct rnl_barrier *barrier)
 {
 	static char array[64];
 	struct rnl_map map = RNL_MAP_INIT;
-	struct rnl_barrier barrier;
-	int ret;
 
 	map.fn = fn;
-	map.nr = sizeof(array);
-	map.chunk = RNL_MAP_AUTO;
+	map.arg = arg;
+	map.nr = map.chunk = sizeof(array);
 	map.in_bytes = 1;
 	map.in = array;
-	must(rnl_barrier_init(&barrier, pool));
-	ret = rnl_map_start(pool, &map, &barrier);
-	if (!ret)
-		ck_assert_int_eq(result_of_barrier(&barrier), 0);
-	return ret;
+	must(rnl_barrier_init(barrier, pool));
+	return rnl_map_start(pool, &map, barrier);
+}
+
+static int run_map(struct rnl_pool *pool, int (*fn)(const struct rnl_chunk *chunk))
+{
+	struct rnl_barrier barrier;
+	int ret = start_map(pool, fn, NULL, &barrier);
+
+	return ret ? ret : result_of_barrier(&barrier);
 }
 
 static int create_batcher(struct rnl_pool *pool, int (*fn)(const struct rnl_batch *batch))
@@ -109,11 +127,9 @@ static void make_units(void)
 	if (made)
 		return;
 	made = true;
-	UNIT_OF(silent_fn, 0);
-	UNIT_OF(silent_chunk, 0);
-	UNIT_OF(silent_batch, 0);
-	UNIT_OF(count_fn, RNL__CUDA_UNIT_NAMES_STREAM);
-	UNIT_OF(noop_chunk, RNL__CUDA_UNIT_NAMES_STREAM);
+	add_silent_units(0);
+	unit_of((uintptr_t)count_fn, RNL__CUDA_UNIT_NAMES_STREAM);
+	unit_of((uintptr_t)noop_chunk, RNL__CUDA_UNIT_NAMES_STREAM);
 }
 
 TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
@@ -128,19 +144,16 @@ TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 	pool = pool_of(1, .stream = RNL_STREAM_PRIVATE, .log = hear, .log_arg = &heard);
 	job_of(&job, silent_fn, &calls);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	ck_assert_int_eq(heard.nr, 1);
-	ck_assert_ptr_nonnull(strstr(heard.line, "#define RNL_NAMES_STREAM 1"));
+	check_heard(&heard, 1, "#define RNL_NAMES_STREAM 1");
 	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EINVAL);
 	ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(pool, &job, 1, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EINVAL);
 	heard.nr = 0;
-	ck_assert_int_eq(start_map(pool, silent_chunk), -EINVAL);
-	ck_assert_int_eq(heard.nr, 1);
-	ck_assert_ptr_nonnull(strstr(heard.line, "rnl_map_start(): the pool has private streams"));
+	ck_assert_int_eq(run_map(pool, silent_chunk), -EINVAL);
+	check_heard(&heard, 1, "rnl_map_start(): the pool has private streams");
 	ck_assert_int_eq(create_batcher(pool, silent_batch), -EINVAL);
-	ck_assert_int_eq(heard.nr, 2);
-	ck_assert_ptr_nonnull(strstr(heard.line, "rnl_batcher_create(): the pool has private"));
+	check_heard(&heard, 1, "rnl_batcher_create(): the pool has private");
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EINVAL);
 	ck_assert_int_eq(calls, 0);
 
@@ -148,7 +161,7 @@ TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 	job_of(&job, count_fn, &calls);
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	ck_assert_int_eq(calls, 1);
-	must(start_map(pool, noop_chunk));
+	must(run_map(pool, noop_chunk));
 	/* A unit that does not include runnel/cuda.h is not known. */
 	must(create_batcher(pool, noop_batch));
 	/* A job without a function makes no call. */
@@ -168,7 +181,7 @@ TEST(a_pool_of_per_thread_streams_takes_both)
 	make_units();
 	pool = pool_of(1);
 	ck_assert_int_eq(run_job(pool, silent_fn, &calls), 0);
-	must(start_map(pool, silent_chunk));
+	must(run_map(pool, silent_chunk));
 	must(create_batcher(pool, silent_batch));
 	rnl_pool_destroy(pool);
 }
@@ -187,21 +200,19 @@ TEST(a_host_pool_refuses_a_unit_that_needs_cuda)
 	_Atomic int calls = 0;
 	struct rnl_job job;
 
-	UNIT_OF(silent_fn, RNL__CUDA_UNIT_NEEDS_CUDA);
-	UNIT_OF(silent_chunk, RNL__CUDA_UNIT_NEEDS_CUDA);
-	UNIT_OF(silent_batch, RNL__CUDA_UNIT_NEEDS_CUDA);
+	add_silent_units(RNL__CUDA_UNIT_NEEDS_CUDA);
 	pool = pool_of(1, .log = hear, .log_arg = &heard);
 	job_of(&job, silent_fn, &calls);
 	if (!on_host()) {
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
-		must(start_map(pool, silent_chunk));
+		must(run_map(pool, silent_chunk));
 		must(create_batcher(pool, silent_batch));
 	} else {
 		ck_assert_int_eq(rnl_submit(pool, &job), -ENODEV);
-		ck_assert_ptr_nonnull(strstr(heard.line, "RNL_NEEDS_CUDA is 1"));
-		ck_assert_int_eq(start_map(pool, silent_chunk), -ENODEV);
+		check_heard(&heard, 1, "RNL_NEEDS_CUDA is 1");
+		ck_assert_int_eq(run_map(pool, silent_chunk), -ENODEV);
 		ck_assert_int_eq(create_batcher(pool, silent_batch), -ENODEV);
-		ck_assert_int_eq(heard.nr, 3);
+		ck_assert_int_eq(heard.nr, 2);
 	}
 	rnl_pool_destroy(pool);
 }
@@ -215,24 +226,13 @@ TEST(without_a_driver_functions_of_a_cuda_unit_fail_on_the_host_device)
 	};
 	struct heard heard = { 0 };
 	struct rnl_pool *pool;
-	struct rnl_barrier barrier;
-	struct rnl_map map = RNL_MAP_INIT;
-	static char array[64];
 
 	if (!on_host())
 		test_skip("without_a_driver_functions...: a pool on the host device");
 	pool = pool_of(1, .log = hear, .log_arg = &heard);
 	must(rnl__cuda_unit_add(&cuda));
-	must(rnl_barrier_init(&barrier, pool));
-	map.fn = silent_chunk;
-	map.nr = sizeof(array);
-	map.chunk = RNL_MAP_AUTO;
-	map.in_bytes = 1;
-	map.in = array;
-	must(rnl_map_start(pool, &map, &barrier));
-	ck_assert_int_eq(result_of_barrier(&barrier), -ENODEV);
-	ck_assert_int_eq(heard.nr, 1);
-	ck_assert_ptr_nonnull(strstr(heard.line, "its job fails"));
+	ck_assert_int_eq(run_map(pool, silent_chunk), -ENODEV);
+	check_heard(&heard, 1, "its job fails");
 	rnl__cuda_unit_remove(&cuda);
 	rnl_pool_destroy(pool);
 }
@@ -319,7 +319,7 @@ TEST(a_job_is_not_done_before_its_work_on_stream_0_is, .loops = 2)
 }
 
 /* The function's first runs are not watched, because another worker is busy. */
-TEST(what_a_run_and_then_a_watch_find_is_counted_once)
+TEST(a_stray_that_a_run_and_then_a_watch_find_is_counted_once)
 {
 	struct gate gate = GATE_INIT;
 	struct stray s = { .value = 5 };
@@ -341,7 +341,7 @@ TEST(what_a_run_and_then_a_watch_find_is_counted_once)
 	rnl_pool_destroy(pool);
 }
 
-TEST(what_strays_later_is_found_later)
+TEST(a_function_that_strays_later_is_found_later)
 {
 	struct gate gate = GATE_INIT;
 	struct stray s = { .value = 5, .from = 2 * LOOKED, .gate = &gate };
@@ -442,7 +442,6 @@ TEST(in_a_function_that_strays_all_calls_have_their_order)
 {
 	struct stray s = { .value = 1 };
 	struct rnl_pool *pool;
-	struct rnl_job job;
 
 	skip_unless_double();
 	pool = private_pool(RNL_GUARD_OFF);
@@ -450,6 +449,7 @@ TEST(in_a_function_that_strays_all_calls_have_their_order)
 	held_until_open(pool, stray_then_mixed_fn, &s);
 	for (int i = 0; i < 20; i++) {
 		struct gate gate = GATE_INIT;
+		struct rnl_job job;
 
 		s.gate = &gate;
 		submit_job(pool, &job, stray_then_mixed_fn, &s);
@@ -484,20 +484,12 @@ TEST(a_maps_function_that_strays_is_joined)
 {
 	struct gate gate = GATE_INIT;
 	struct stray s = { .gate = &gate, .value = 3 };
-	static char array[64];
-	struct rnl_map map = RNL_MAP_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_pool *pool;
 
 	skip_unless_double();
 	pool = private_pool(RNL_GUARD_OFF);
-	map.fn = straying_chunk_fn;
-	map.arg = &s;
-	map.nr = map.chunk = sizeof(array);
-	map.in_bytes = 1;
-	map.in = array;
-	must(rnl_barrier_init(&barrier, pool));
-	must(rnl_map_start(pool, &map, &barrier));
+	must(start_map(pool, straying_chunk_fn, &s, &barrier));
 	gate_await(&gate, 1);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 20 * MS), -ETIMEDOUT);
 	gate_open(&gate);
