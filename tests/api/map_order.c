@@ -4,8 +4,8 @@
 #include <runnel/stats.h>
 #include <runnel/thread.h>
 
+#include "full.h"
 #include "map.h"
-#include "pool.h"
 
 #define CHUNKS 50
 
@@ -21,6 +21,18 @@ static void start(struct task *t, struct rnl_pool *pool, struct rnl_barrier *bar
 	task_prepare(t, pool);
 	must(rnl_barrier_init(barrier, pool));
 	must(rnl_map_start(pool, &t->map, barrier));
+}
+
+/* The call for an element waits at the gate, then returns @error. */
+static struct event stop_at(uint64_t element, struct gate *gate, int error)
+{
+	return (struct event){ .wanted = true, .element = element, .gate = gate, .error = error };
+}
+
+static void submit_after(struct rnl_pool *pool, struct rnl_barrier *barrier, struct rnl_job *job)
+{
+	must(rnl_job_set_after(job, barrier));
+	must(rnl_submit(pool, job));
 }
 
 /* Waits for the map, and checks all of its elements. */
@@ -61,12 +73,12 @@ TEST(in_order_none_is_written_before_the_first, .timeout_s = 60)
 	enum { WORKERS = 3, JOBS = 2 * WORKERS };
 	struct rnl_pool *pool = pool_of(WORKERS);
 
-	for (unsigned first = 0; first < 2; first++) {
+	for (unsigned round = 0; round < 2; round++) {
 		struct gate gate = GATE_INIT;
 		struct task t = through_callbacks(RNL_MAP_IN_ORDER);
 		struct rnl_barrier barrier;
 
-		t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate };
+		t.at_fn = stop_at(0, &gate, 0);
 		start(&t, pool, &barrier);
 		/* Every job of the map has a chunk and waits for the first chunk. */
 		ck_eventually(t.nr_fn == JOBS);
@@ -86,7 +98,7 @@ TEST(without_an_order_others_are_written_before_the_first, .timeout_s = 60)
 	struct task t = through_callbacks(0);
 	struct rnl_barrier barrier;
 
-	t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate };
+	t.at_fn = stop_at(0, &gate, 0);
 	start(&t, pool, &barrier);
 	ck_eventually(t.nr_written == CHUNKS - 1);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), -ETIMEDOUT);
@@ -103,12 +115,11 @@ TEST(in_order_a_slow_read_holds_one_worker_alone, .timeout_s = 60)
 	struct rnl_barrier barrier;
 	struct rnl_job jobs[20];
 
-	t.at_read = (struct event){ .wanted = true, .element = 20, .gate = &gate };
+	t.at_read = stop_at(20, &gate, 0);
 	start(&t, pool, &barrier);
 	gate_await(&gate, 1);
-	for (unsigned i = 0; i < COUNT(jobs); i++) {
+	for (unsigned i = 0; i < COUNT(jobs); i++)
 		submit_job(pool, &jobs[i], noop_fn, NULL);
-	}
 	for (unsigned i = 0; i < COUNT(jobs); i++)
 		must(rnl_job_wait(&jobs[i], patience_ns()));
 	gate_open(&gate);
@@ -162,7 +173,7 @@ static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
 	return ret;
 }
 
-TEST(in_order_who_writes_does_other_jobs_between, .timeout_s = 60)
+TEST(in_order_the_writing_worker_runs_other_jobs_between, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(2);
 	const uint64_t keys[] = { key_on(pool, 0), key_on(pool, 1) };
@@ -216,11 +227,10 @@ TEST(jobs_after_a_map_start_when_all_of_it_is_out, .timeout_s = 60)
 		struct rnl_barrier barrier;
 
 		t.out = outs[i % 3];
-		t.at_fn = (struct event){ .wanted = true, .element = i * 7 % t.nr, .gate = &gate };
+		t.at_fn = stop_at(i * 7 % t.nr, &gate, 0);
 		job_of(&after.job, after_fn, NULL);
 		start(&t, pool, &barrier);
-		must(rnl_job_set_after(&after.job, &barrier));
-		must(rnl_submit(pool, &after.job));
+		submit_after(pool, &barrier, &after.job);
 		ck_assert_int_ne(rnl_job_wait(&after.job, 0), 0);
 		gate_open(&gate);
 		ck_assert_int_eq(result_of(&after.job), 0);
@@ -238,7 +248,7 @@ TEST(a_wait_for_a_map_may_time_out, .timeout_s = 60)
 	struct task t = through_callbacks(0);
 	struct rnl_barrier barrier;
 
-	t.at_write = (struct event){ .wanted = true, .element = t.nr - 1, .gate = &gate };
+	t.at_write = stop_at(t.nr - 1, &gate, 0);
 	start(&t, pool, &barrier);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), -ETIMEDOUT);
 	gate_await(&gate, 1);
@@ -301,7 +311,7 @@ TEST(many_maps_and_other_jobs_share_barriers, .timeout_s = 60)
 			}
 		}
 		for (unsigned i = 0; i < nr_barriers; i++)
-			must(rnl_barrier_wait(&barriers[i], RNL_FOREVER));
+			ck_assert_int_eq(result_of_barrier(&barriers[i]), 0);
 		for (unsigned i = 0; i < MAPS; i++)
 			finish(&tasks[i], &barriers[i % nr_barriers]);
 	}
@@ -336,7 +346,7 @@ static int destroy_fn(void *arg)
 	return 0;
 }
 
-TEST(a_close_lets_a_map_go_on_and_who_ends_the_pool_waits_for_it, .timeout_s = 60)
+TEST(a_close_lets_a_map_go_on_and_the_end_of_the_pool_waits_for_it, .timeout_s = 60)
 {
 	for (unsigned i = 0; i < 8; i++) {
 		struct rnl_pool *pool = pool_of(2);
@@ -345,7 +355,7 @@ TEST(a_close_lets_a_map_go_on_and_who_ends_the_pool_waits_for_it, .timeout_s = 6
 		struct rnl_barrier barrier;
 		struct call call;
 
-		t.at_fn = (struct event){ .wanted = true, .element = 30, .gate = &gate };
+		t.at_fn = stop_at(30, &gate, 0);
 		start(&t, pool, &barrier);
 		gate_await(&gate, 1);
 		must(rnl_pool_close(pool));
@@ -354,13 +364,10 @@ TEST(a_close_lets_a_map_go_on_and_who_ends_the_pool_waits_for_it, .timeout_s = 6
 		task_end(&late);
 		call_start(&call, i / 4 ? destroy_fn : drain_fn, pool);
 		ck_waits(call.tid);
-		ck_assert(!call.returned);
 		gate_open(&gate);
-		ck_assert_int_eq(call_end(&call), 0);
+		must(call_end(&call));
 		must(rnl_barrier_wait(&barrier, 0));
-		ck_assert_int_eq(barrier.result, 0);
-		task_verify(&t);
-		task_end(&t);
+		finish(&t, &barrier);
 		if (!(i / 4))
 			rnl_pool_destroy(pool);
 	}
@@ -368,6 +375,7 @@ TEST(a_close_lets_a_map_go_on_and_who_ends_the_pool_waits_for_it, .timeout_s = 6
 
 TEST(workers_come_and_go_during_a_map, .timeout_s = 60)
 {
+	static const unsigned nrs[] = { 2, 3, 1 };
 	const unsigned rounds = (unsigned)(20 / test_scale()) + 2;
 	struct rnl_pool *pool = pool_of(1);
 
@@ -377,74 +385,64 @@ TEST(workers_come_and_go_during_a_map, .timeout_s = 60)
 		struct rnl_barrier barrier;
 
 		t.nr *= 10;
-		t.at_fn = (struct event){ .wanted = true, .element = 70, .gate = &gate };
+		t.at_fn = stop_at(70, &gate, 0);
 		start(&t, pool, &barrier);
 		gate_await(&gate, 1);
 		must(rnl_pool_resize(pool, 4));
 		gate_open(&gate);
-		must(rnl_pool_resize(pool, 2));
-		must(rnl_pool_resize(pool, 3));
-		must(rnl_pool_resize(pool, 1));
+		for (unsigned k = 0; k < COUNT(nrs); k++)
+			must(rnl_pool_resize(pool, nrs[k]));
 		finish(&t, &barrier);
 	}
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_map_that_a_full_pool_refuses_leaves_nothing_behind, .timeout_s = 60)
+TEST(a_map_that_a_full_pool_refuses_leaves_no_trace, .timeout_s = 60)
 {
-	for (uint32_t max_queued = 1; max_queued <= 4; max_queued++) {
-		struct gate gate = GATE_INIT;
-		struct rnl_job held, queued[4];
-		struct rnl_barrier barrier;
-		struct rnl_pool *pool = pool_of(1, .max_queued = max_queued);
+	for (unsigned max_queued = 1; max_queued <= 4; max_queued++) {
 		struct task t = through_callbacks(max_queued % 4);
+		struct rnl_barrier barrier;
+		struct full f;
 		uint64_t used;
 
-		hold_workers(pool, &gate, &held, 1);
-		for (uint32_t i = 0; i < max_queued; i++) {
-			submit_job(pool, &queued[i], noop_fn, NULL);
-		}
+		full_start(&f, max_queued);
 		t.reports = true;
-		task_prepare(&t, pool);
-		used = figures_of(pool).pinned_used;
-		must(rnl_barrier_init(&barrier, pool));
+		task_prepare(&t, f.pool);
+		used = figures_of(f.pool).pinned_used;
+		must(rnl_barrier_init(&barrier, f.pool));
 		for (int i = 0; i < 3; i++)
-			ck_assert_int_eq(rnl_map_start(pool, &t.map, &barrier), -EAGAIN);
+			ck_assert_int_eq(rnl_map_start(f.pool, &t.map, &barrier), -EAGAIN);
 		must(rnl_barrier_wait(&barrier, 0));
 		ck_assert_int_eq(barrier.result, 0);
-		ck_assert_uint_eq(figures_of(pool).pinned_used, used);
-		ck_assert_uint_eq(figures_of(pool).queued, max_queued);
+		ck_assert_uint_eq(figures_of(f.pool).pinned_used, used);
+		ck_assert_uint_eq(figures_of(f.pool).queued, max_queued);
 		ck_assert_uint_eq(t.report.wall_ns, 0);
-		gate_open(&gate);
-		must(rnl_pool_drain(pool, RNL_FOREVER));
+		gate_open(&f.gate);
+		must(rnl_pool_drain(f.pool, RNL_FOREVER));
 		ck_assert_uint_eq(t.nr_fn + t.nr_read, 0);
-		must(rnl_map_start(pool, &t.map, &barrier));
+		must(rnl_map_start(f.pool, &t.map, &barrier));
 		finish(&t, &barrier);
-		rnl_pool_destroy(pool);
+		full_end(&f);
 	}
 }
 
 TEST(a_map_takes_no_room_but_that_of_its_jobs, .timeout_s = 60)
 {
+	struct rnl_pool *pool = pool_of(1, .max_queued = 1);
 	struct gate gate = GATE_INIT;
 	struct task t = through_callbacks(0);
-	struct rnl_pool_stats stats;
 	struct rnl_barrier barrier;
-	struct rnl_pool *pool;
 	struct rnl_job after;
 
 	/* One chunk, so the map has one job, which runs. */
 	t.nr = t.chunk;
-	t.at_fn = (struct event){ .wanted = true, .gate = &gate };
-	pool = pool_of(1, .max_queued = 1);
+	t.at_fn = stop_at(0, &gate, 0);
 	start(&t, pool, &barrier);
 	gate_await(&gate, 1);
-	stats = figures_of(pool);
-	ck_assert_uint_eq(stats.accepted, 1);
-	ck_assert_uint_eq(stats.queued, 0);
+	ck_assert_uint_eq(figures_of(pool).accepted, 1);
+	ck_assert_uint_eq(figures_of(pool).queued, 0);
 	job_of(&after, noop_fn, NULL);
-	must(rnl_job_set_after(&after, &barrier));
-	must(rnl_submit(pool, &after));
+	submit_after(pool, &barrier, &after);
 	ck_assert_uint_eq(figures_of(pool).queued, 1);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&after), 0);
@@ -466,7 +464,7 @@ TEST(a_map_goes_on_while_others_fill_the_pool, .timeout_s = 60)
 		unsigned nr = 0;
 		int ret = 0;
 
-		t.at_fn = (struct event){ .wanted = true, .element = 3, .gate = &gate };
+		t.at_fn = stop_at(3, &gate, 0);
 		start(&t, pool, &barrier);
 		gate_await(&gate, 1);
 		for (; !ret && nr < COUNT(queued); nr++) {
@@ -493,8 +491,7 @@ static void run_to_error(struct rnl_pool *pool, struct task *t, int expected)
 
 	start(t, pool, &barrier);
 	job_of(&after, noop_fn, NULL);
-	must(rnl_job_set_after(&after, &barrier));
-	must(rnl_submit(pool, &after));
+	submit_after(pool, &barrier, &after);
 	ck_assert_int_eq(result_of_barrier(&barrier), expected);
 	ck_assert_int_eq(result_of(&after), -ECANCELED);
 	task_end(t);
@@ -514,10 +511,7 @@ TEST(an_error_anywhere_ends_the_map_and_is_the_barriers, .timeout_s = 60)
 			struct event *events[] = { &t.at_fn, &t.at_read, &t.at_write };
 			const int *error = errors[i / 12 % COUNT(errors)];
 
-			*events[i % 3] = (struct event){
-				.wanted = true, .element = chunks[i / 36] * t.chunk,
-				.error = error[0],
-			};
+			*events[i % 3] = stop_at(chunks[i / 36] * t.chunk, NULL, error[0]);
 			t.reports = i % 2;
 			run_to_error(pool, &t, error[1]);
 		}
@@ -525,7 +519,7 @@ TEST(an_error_anywhere_ends_the_map_and_is_the_barriers, .timeout_s = 60)
 	}
 }
 
-TEST(after_an_error_nothing_is_begun, .timeout_s = 60)
+TEST(after_an_error_no_chunk_begins, .timeout_s = 60)
 {
 	enum { AT = 10 };
 	struct rnl_pool *pool = pool_of(1);
@@ -534,8 +528,7 @@ TEST(after_an_error_nothing_is_begun, .timeout_s = 60)
 		struct task t = through_callbacks(i / 3);
 		struct event *events[] = { &t.at_fn, &t.at_read, &t.at_write };
 
-		*events[i % 3] = (struct event){ .wanted = true, .element = AT * t.chunk,
-						 .error = -ENOSPC };
+		*events[i % 3] = stop_at(AT * t.chunk, NULL, -ENOSPC);
 		run_to_error(pool, &t, -ENOSPC);
 		/* Each of the map's two jobs may have had a chunk, and have begun its next one. */
 		ck_assert_uint_le(t.nr_fn, AT + 4 * 2);
@@ -547,18 +540,16 @@ TEST(after_an_error_nothing_is_begun, .timeout_s = 60)
 
 TEST(of_several_errors_the_first_counts, .timeout_s = 60)
 {
-	struct rnl_pool *pool = pool_of(2);
-
 	for (unsigned i = 0; i < 4; i++) {
+		struct rnl_pool *pool = pool_of(2);
 		struct gate gate = GATE_INIT;
 		struct task t = through_callbacks(i);
 		struct rnl_barrier barrier;
 		struct rnl_job after;
 
 		/* The job of chunk 0 is held, and fails after the job of chunk 3 has failed. */
-		t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate,
-					  .error = -EPERM };
-		t.at_read = (struct event){ .wanted = true, .element = 7 * 3, .error = -ENOSPC };
+		t.at_fn = stop_at(0, &gate, -EPERM);
+		t.at_read = stop_at(7 * 3, NULL, -ENOSPC);
 		start(&t, pool, &barrier);
 		gate_await(&gate, 1);
 		ck_eventually(figures_of(pool).failed > 0);
@@ -569,9 +560,7 @@ TEST(of_several_errors_the_first_counts, .timeout_s = 60)
 		ck_assert_int_eq(result_of_barrier(&barrier), -ENOSPC);
 		task_end(&t);
 		rnl_pool_destroy(pool);
-		pool = pool_of(2);
 	}
-	rnl_pool_destroy(pool);
 }
 
 TEST(in_order_an_error_frees_those_that_wait_for_their_turn, .timeout_s = 60)
@@ -586,8 +575,7 @@ TEST(in_order_an_error_frees_those_that_wait_for_their_turn, .timeout_s = 60)
 		const unsigned begun = i % 2 ? 2 * JOBS - 1 : JOBS;
 		struct rnl_barrier barrier;
 
-		t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate,
-					  .error = -ENOSPC };
+		t.at_fn = stop_at(0, &gate, -ENOSPC);
 		start(&t, pool, &barrier);
 		ck_eventually(t.nr_fn == begun);
 		gate_open(&gate);
@@ -605,7 +593,7 @@ static int fails_silently_fn(const struct rnl_chunk *c)
 	return 0;
 }
 
-TEST(what_an_operation_of_the_function_returns_counts_too, .timeout_s = 60)
+TEST(an_error_of_an_operation_in_the_function_counts_too, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct task t = through_callbacks(0);
@@ -630,18 +618,18 @@ struct starter {
 	_Atomic int ret, waited;
 };
 
-static int start_fn(struct rnl_job *job)
+static void start_done(struct rnl_job *job)
 {
 	struct starter *s = rnl_container_of(job, struct starter, job);
 
 	s->ret = rnl_map_start(s->pool, &s->t.map, &s->barrier);
 	s->waited = rnl_barrier_wait(&s->barrier, RNL_FOREVER);
-	return 0;
 }
 
-static void start_done(struct rnl_job *job)
+static int start_fn(struct rnl_job *job)
 {
-	(void)start_fn(job);
+	start_done(job);
+	return 0;
 }
 
 TEST(a_worker_may_start_a_map, .timeout_s = 60)

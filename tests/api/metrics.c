@@ -222,7 +222,6 @@ static struct rnl_pool *busy_pool(void)
 	struct rnl_job held[3], jobs[NR];
 	struct rnl_pool *pool = pool_of(3, .nr_urgent = 1, .time_every = 1, .spin_us = -1);
 
-
 	hold_workers(pool, &gate, held, 3);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], result_fn, (void *)(intptr_t)(i % 7 ? 0 : -EPROTO));
@@ -240,24 +239,28 @@ static struct rnl_pool *busy_pool(void)
 
 /* ---- the tests ----------------------------------------------------------- */
 
-TEST(the_text_is_what_prometheus_reads_and_names_its_pool)
+/* Checks that each sample has the pool's name. */
+static void check_name(struct rnl_pool *pool, const char *asked, const char *expected)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pools[2] = { pool_of(2), NULL };
+	struct page *page = page_of(pool, asked);
 
-	attr.name = "a-rather-long-name-of-a-pool";
-	pools[1] = pool_with(&attr, 1);
-	for (int which = 0; which < 4; which++) {
-		struct page *page = page_of(pools[which % 2], which < 2 ? NULL : "mine");
-		const char *name = which >= 2 ? "mine" : which ? attr.name : "rnl-worker";
+	ck_assert_uint_gt(page->nr_families, 5);
+	for (unsigned i = 0; i < page->nr; i++)
+		ck_assert_str_eq(label_of(&page->samples[i], "pool"), expected);
+	free(page);
+}
 
-		ck_assert_uint_gt(page->nr_families, 5);
-		for (unsigned i = 0; i < page->nr; i++)
-			ck_assert_str_eq(label_of(&page->samples[i], "pool"), name);
-		free(page);
-	}
-	rnl_pool_destroy(pools[0]);
-	rnl_pool_destroy(pools[1]);
+TEST(prometheus_can_read_the_text_which_names_its_pool)
+{
+	static const char long_name[] = "a-rather-long-name-of-a-pool";
+	struct rnl_pool *pool = pool_of(2), *named = pool_of(1, .name = long_name);
+
+	check_name(pool, NULL, "rnl-worker");
+	check_name(named, NULL, long_name);
+	check_name(pool, "mine", "mine");
+	check_name(named, "mine", "mine");
+	rnl_pool_destroy(pool);
+	rnl_pool_destroy(named);
 }
 
 TEST(names_of_any_characters_are_read_back_as_they_were)
@@ -269,13 +272,8 @@ TEST(names_of_any_characters_are_read_back_as_they_were)
 	};
 	struct rnl_pool *pool = pool_of(1);
 
-	for (unsigned n = 0; n < COUNT(names); n++) {
-		struct page *page = page_of(pool, names[n]);
-
-		for (unsigned i = 0; i < page->nr; i++)
-			ck_assert_str_eq(label_of(&page->samples[i], "pool"), names[n]);
-		free(page);
-	}
+	for (unsigned i = 0; i < COUNT(names); i++)
+		check_name(pool, names[i], names[i]);
 	rnl_pool_destroy(pool);
 }
 
@@ -327,30 +325,43 @@ TEST(the_text_is_written_in_full_or_not_at_all)
 	rnl_pool_destroy(pool);
 }
 
-static void check_worker(const struct page *page, unsigned i, const struct rnl_pool_stats *s)
-{
-	char worker[12];
+/* The figures of a worker. */
+static const struct {
+	const char *name;
+	size_t offset;
+} figures[] = {
+	{ "rnl_jobs_done_total", offsetof(struct rnl_pool_stats, done) },
+	{ "rnl_jobs_failed_total", offsetof(struct rnl_pool_stats, failed) },
+	{ "rnl_jobs_cancelled_total", offsetof(struct rnl_pool_stats, cancelled) },
+	{ "rnl_jobs_timed_out_total", offsetof(struct rnl_pool_stats, timed_out) },
+	{ "rnl_jobs_stolen_total", offsetof(struct rnl_pool_stats, stolen) },
+	{ "rnl_jobs_gathered_total", offsetof(struct rnl_pool_stats, gathered) },
+	{ "rnl_graphs_total", offsetof(struct rnl_pool_stats, graphs) },
+	{ "rnl_jobs_replayed_total", offsetof(struct rnl_pool_stats, replayed) },
+	{ "rnl_jobs_queued", offsetof(struct rnl_pool_stats, queued) },
+	{ "rnl_jobs_in_flight", offsetof(struct rnl_pool_stats, in_flight) },
+};
 
-	snprintf(worker, sizeof(worker), "%u", i);
-#define CHECK(name, field) \
-	ck_assert_double_eq(value_of(page, name, "worker", worker), (double)s->field)
-	CHECK("rnl_jobs_done_total", done);
-	CHECK("rnl_jobs_failed_total", failed);
-	CHECK("rnl_jobs_cancelled_total", cancelled);
-	CHECK("rnl_jobs_timed_out_total", timed_out);
-	CHECK("rnl_jobs_stolen_total", stolen);
-	CHECK("rnl_jobs_gathered_total", gathered);
-	CHECK("rnl_graphs_total", graphs);
-	CHECK("rnl_jobs_replayed_total", replayed);
-	CHECK("rnl_jobs_queued", queued);
-	CHECK("rnl_jobs_in_flight", in_flight);
-#undef CHECK
+/* Returns the sum of a figure over the workers and the timer thread. */
+static double sum_of(const struct page *page, const char *name)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < page->nr; i++)
+		sum += strcmp(page->samples[i].name, name) ? 0 : page->samples[i].value;
+	return sum;
+}
+
+static double figure_in(const struct rnl_pool_stats *stats, unsigned i)
+{
+	return (double)*(const uint64_t *)(const void *)((const char *)stats + figures[i].offset);
 }
 
 TEST(the_figures_of_an_idle_pool_are_those_of_its_stats)
 {
 	struct rnl_pool *pool = busy_pool();
-	struct rnl_pool_stats all = figures_of(pool), one = RNL_POOL_STATS_INIT, sum = { 0 };
+	struct rnl_pool_stats all = figures_of(pool), one = RNL_POOL_STATS_INIT;
+	char worker[12];
 	struct page *page = page_of(pool, NULL);
 
 	ck_assert_uint_eq(all.accepted, 63);
@@ -360,26 +371,16 @@ TEST(the_figures_of_an_idle_pool_are_those_of_its_stats)
 	ck_assert_double_eq(value_of(page, "rnl_workers", "", ""), 3);
 	ck_assert_double_eq(value_of(page, "rnl_health", "", ""), RNL_HEALTH_OK);
 	for (unsigned i = 0; !rnl_pool_read_stats(pool, i, &one); i++) {
-		check_worker(page, i, &one);
-		sum.done += one.done;
-		sum.failed += one.failed;
-		sum.cancelled += one.cancelled;
-		sum.timed_out += one.timed_out;
-		sum.stolen += one.stolen;
-		ck_assert_int_le((int)i, 3);
+		snprintf(worker, sizeof(worker), "%u", i);
+		ck_assert_uint_le(i, 3);
+		for (unsigned f = 0; f < COUNT(figures); f++)
+			ck_assert_double_eq(value_of(page, figures[f].name, "worker", worker),
+					    figure_in(&one, f));
 	}
 	/* The timer thread completes cancelled and expired jobs that no worker reaches first. */
-	sum.done += (uint64_t)value_of(page, "rnl_jobs_done_total", "worker", "timer");
-	sum.failed += (uint64_t)value_of(page, "rnl_jobs_failed_total", "worker", "timer");
-	sum.cancelled +=
-		(uint64_t)value_of(page, "rnl_jobs_cancelled_total", "worker", "timer");
-	sum.timed_out +=
-		(uint64_t)value_of(page, "rnl_jobs_timed_out_total", "worker", "timer");
-	ck_assert_uint_eq(sum.done, all.done);
-	ck_assert_uint_eq(sum.failed, all.failed);
-	ck_assert_uint_eq(sum.cancelled, all.cancelled);
-	ck_assert_uint_eq(sum.timed_out, all.timed_out);
-	ck_assert_uint_eq(sum.stolen, all.stolen);
+	for (unsigned f = 0; f < COUNT(figures); f++)
+		ck_assert_msg(sum_of(page, figures[f].name) == figure_in(&all, f), "%s",
+			      figures[f].name);
 	free(page);
 	rnl_pool_destroy(pool);
 }

@@ -168,6 +168,12 @@ static void count_to(struct count *sum, const struct count *from)
 	sum->locks += own_locks - from->locks;
 }
 
+#define ck_none(sum) \
+	do { \
+		ck_assert_uint_eq((sum).memory, 0); \
+		ck_assert_uint_eq((sum).locks, 0); \
+	} while (0)
+
 /* Without this test the other tests could count nothing and pass. */
 TEST(the_counters_count, .not_simulated = ITS_OWN)
 {
@@ -313,7 +319,7 @@ TEST(submits_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 		for (int i = 0; i < BATCH; i++) {
 			list[i] = &jobs[i];
 			job_of(&jobs[i], noop_fn, NULL);
-			ck_assert_int_eq(set_kind(&jobs[i], kind), 0);
+			must(set_kind(&jobs[i], kind));
 		}
 		for (int round = 0; round < rounds; round++) {
 			int nr;
@@ -326,8 +332,7 @@ TEST(submits_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 		}
 		printf("%d submits, %s: %lu calls of the allocator, %lu locks\n", rounds * BATCH,
 		       names[kind], sum.memory, sum.locks);
-		ck_assert_uint_eq(sum.memory, 0);
-		ck_assert_uint_eq(sum.locks, 0);
+		ck_none(sum);
 	}
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
@@ -361,16 +366,21 @@ TEST(refused_submits_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN
 		wrong += rnl_submit(pool, &first) != -ESHUTDOWN;
 	count_to(&sum, &from);
 	ck_assert_uint_eq(wrong, 0);
-	ck_assert_uint_eq(sum.memory, 0);
-	ck_assert_uint_eq(sum.locks, 0);
+	ck_none(sum);
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
 }
 
 TEST(a_pool_that_runs_jobs_allocates_nothing, .not_simulated = ITS_OWN)
 {
-	enum { EMPTY, FILLING, CALLING, REAPED, WAYS };
-	static const char *const ways[WAYS] = { "empty", "filling", "calling back", "reaped" };
+	static const struct {
+		const char *name;
+		int (*fn)(struct rnl_job *job);
+		enum kind kind;
+	} ways[] = {
+		{ "empty", noop_fn, PLAIN }, { "filling", fill_own_fn, PLAIN },
+		{ "calling back", fill_own_fn, CALLED }, { "reaped", fill_own_fn, QUEUED },
+	};
 	int rounds = (int)(100000 / BATCH / test_scale());
 	struct rnl_pool *pool;
 	unsigned long before_it, used;
@@ -382,28 +392,23 @@ TEST(a_pool_that_runs_jobs_allocates_nothing, .not_simulated = ITS_OWN)
 	pool = pool_of(2);
 	must(rnl_cq_create(&cq));
 	must(rnl_memory_get(pool, 0, 2 * 64, &mem, 0));
-	for (int way = 0; way < WAYS; way++) {
+	for (unsigned way = 0; way < COUNT(ways); way++) {
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < BATCH; i++) {
-			job_in(&barrier, &jobs[i], way == EMPTY ? noop_fn : fill_own_fn, mem);
-			if (way == CALLING || way == REAPED)
-				ck_assert_int_eq(set_kind(&jobs[i], way == CALLING ? CALLED :
-									QUEUED), 0);
+			job_in(&barrier, &jobs[i], ways[way].fn, mem);
+			must(set_kind(&jobs[i], ways[way].kind));
 		}
 		before_it = 0;
 		for (int round = -10; round < rounds && !ret; round++) {
 			if (!round)
 				before_it = all_memory;
-			for (int i = 0; i < BATCH && !ret; i++)
-				ret = rnl_submit(pool, &jobs[i]);
-			if (!ret && way == REAPED)
-				ret = reap_batch() ? 0 : -EPROTO;
+			ret = submit_batch(pool, ways[way].kind) == BATCH ? 0 : -EPROTO;
 			ret = ret ? ret : rnl_barrier_wait(&barrier, RNL_FOREVER);
 		}
 		used = all_memory - before_it;
 		ck_assert_int_eq(ret, 0);
 		printf("%d jobs, %s: %lu calls of the allocator in the process\n", rounds * BATCH,
-		       ways[way], used);
+		       ways[way].name, used);
 		ck_assert_uint_eq(used, 0);
 	}
 	rnl_memory_put(pool, mem);
@@ -414,12 +419,6 @@ TEST(a_pool_that_runs_jobs_allocates_nothing, .not_simulated = ITS_OWN)
 /* ---- requests ------------------------------------------------------------ */
 
 #define REQUESTS 200
-
-static int nothing(const struct rnl_batch *batch)
-{
-	(void)batch;
-	return 0;
-}
 
 /* Reserves requests, then commits or cancels them.  Returns the number of commits. */
 static int send_some(struct rnl_batcher *batcher, struct rnl_request *requests)
@@ -447,7 +446,7 @@ TEST(requests_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 	struct rnl_batcher *batcher;
 	int wrong = 0;
 
-	attr.fn = nothing;
+	attr.fn = noop_batch;
 	attr.in_bytes = 64;
 	attr.slab_bytes = 64 * 50;
 	must(rnl_batcher_create(&batcher, pool, &attr));
@@ -469,8 +468,7 @@ TEST(requests_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 	printf("%d requests: %lu calls of the allocator, %lu locks\n", nr_sent, sum.memory, sum.locks);
 	ck_assert_int_ge(nr_sent, rounds * 50);
 	ck_assert_int_eq(wrong, 0);
-	ck_assert_uint_eq(sum.memory, 0);
-	ck_assert_uint_eq(sum.locks, 0);
+	ck_none(sum);
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);
 }
