@@ -34,6 +34,13 @@ static int storing_fn(struct rnl_job *job)
 	return launch_store(s->kernel, s->word, s->value);
 }
 
+static void submit_storing(struct rnl_pool *pool, struct rnl_barrier *barrier, struct storing *job,
+			   uint64_t key)
+{
+	job_in(barrier, &job->job, storing_fn, NULL);
+	must(submit_by_key(pool, &job->job, key));
+}
+
 /* Submits jobs of a barrier that store 1, 2, ... in @words when the kernels' gate opens. */
 static void start_storing(struct rnl_pool *pool, struct rnl_barrier *barrier,
 			  struct storing *jobs, struct gate *kernel, int *words)
@@ -42,12 +49,19 @@ static void start_storing(struct rnl_pool *pool, struct rnl_barrier *barrier,
 	for (int i = 0; i < NR; i++) {
 		words[i] = 0;
 		jobs[i] = (struct storing){ .kernel = kernel, .word = &words[i], .value = i + 1 };
-		job_in(barrier, &jobs[i].job, storing_fn, NULL);
-		must(submit_by_key(pool, &jobs[i].job, (uint64_t)i));
+		submit_storing(pool, barrier, &jobs[i], (uint64_t)i);
 	}
 }
 
-TEST(a_stream_that_joins_gets_what_the_jobs_made)
+/* Waits for the thread's stream, which has copied the words. */
+static void check_copy(const int *copy)
+{
+	must(rnl_stream_wait(RNL_FOREVER));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(copy[i], i + 1);
+}
+
+TEST(a_stream_that_joins_finds_the_jobs_data)
 {
 	enum { BYTES = 4 << 20 };
 	struct rnl_pool *pool = pool_of(3);
@@ -118,9 +132,7 @@ TEST(a_join_does_not_wait_for_the_device_but_the_stream_does)
 	ck_assert_int_eq(rnl_stream_wait(20 * MS), -ETIMEDOUT);
 	ck_assert_int_eq(copy[0] + copy[NR - 1], 0);
 	gate_open(&kernel);
-	must(rnl_stream_wait(RNL_FOREVER));
-	for (int i = 0; i < NR; i++)
-		ck_assert_int_eq(copy[i], i + 1);
+	check_copy(copy);
 	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
@@ -141,14 +153,11 @@ TEST(without_a_join_the_data_is_not_there)
 	memset(copy, 0xff, sizeof(copy));
 	must(rnl_copy(copy, words, sizeof(copy)));
 	must(rnl_stream_wait(RNL_FOREVER));
-	for (int i = 0; i < NR; i++)
-		ck_assert_int_eq(copy[i], 0);
+	ck_assert_bytes((unsigned char *)copy, sizeof(copy), 0);
 	gate_open(&kernel);
 	must(rnl_barrier_join(&barrier));
 	must(rnl_copy(copy, words, sizeof(copy)));
-	must(rnl_stream_wait(RNL_FOREVER));
-	for (int i = 0; i < NR; i++)
-		ck_assert_int_eq(copy[i], i + 1);
+	check_copy(copy);
 	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
 }
@@ -176,21 +185,17 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 	struct storing jobs[1 + LATER], after;
 	struct rnl_job probes[2];
 	struct rnl_pool *pool;
-	uint64_t key, other;
 	int words[3] = { 0 };
 
 	skip_unless_host();
 	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
-	key = key_on(pool, 0);
-	other = key_on(pool, 1);
 	for (int i = 0; i <= LATER; i++) {
 		jobs[i] = (struct storing){ .kernel = i ? &later : &kernel, .word = &words[i > 0],
 					    .value = 1 };
 		must(rnl_barrier_init(&barriers[i], pool));
-		job_in(&barriers[i], &jobs[i].job, storing_fn, NULL);
-		must(submit_by_key(pool, &jobs[i].job, key));
+		submit_storing(pool, &barriers[i], &jobs[i], RNL_KEY_WORKER(0));
 	}
-	await_issued(pool, &probes[0], key);
+	await_issued(pool, &probes[0], RNL_KEY_WORKER(0));
 	after = (struct storing){ .word = &words[2], .value = 2 };
 	if (_i) {
 		must(rnl_barrier_join(&barriers[0]));
@@ -199,8 +204,8 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 	} else {
 		job_of(&after.job, storing_fn, NULL);
 		must(rnl_job_set_after(&after.job, &barriers[0]));
-		must(submit_by_key(pool, &after.job, other));
-		await_issued(pool, &probes[1], other);
+		must(submit_by_key(pool, &after.job, RNL_KEY_WORKER(1)));
+		await_issued(pool, &probes[1], RNL_KEY_WORKER(1));
 	}
 	ck_assert_int_eq(words[2], 0);
 	gate_open(&kernel);
@@ -219,7 +224,7 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 	enum { PLACES = 8, MANY = 12 };
 	const int64_t patience = patience_ns();
 	struct gate kernel = GATE_INIT, last = GATE_INIT, later = GATE_INIT;
-	struct storing jobs[MANY], behind[MANY], after;
+	struct storing jobs[MANY], next[MANY], after;
 	struct rnl_barrier barrier, other;
 	int words[2 * MANY + 1] = { 0 };
 	struct rnl_job probes[MANY + 1];
@@ -230,13 +235,12 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_init(&other, pool));
 	for (int i = 0; i < MANY; i++) {
-		jobs[i] = (struct storing){ .kernel = i < MANY - 1 ? &kernel : &last, .word = &words[i],
+		jobs[i] = (struct storing){ .kernel = i < MANY - 1 ? &kernel : &last,
+					    .word = &words[i], .value = 1 };
+		next[i] = (struct storing){ .kernel = &later, .word = &words[MANY + i],
 					    .value = 1 };
-		behind[i] = (struct storing){ .kernel = &later, .word = &words[MANY + i], .value = 1 };
-		job_in(&barrier, &jobs[i].job, storing_fn, NULL);
-		must(submit_by_key(pool, &jobs[i].job, RNL_KEY_WORKER(i)));
-		job_in(&other, &behind[i].job, storing_fn, NULL);
-		must(submit_by_key(pool, &behind[i].job, RNL_KEY_WORKER(i)));
+		submit_storing(pool, &barrier, &jobs[i], RNL_KEY_WORKER(i));
+		submit_storing(pool, &other, &next[i], RNL_KEY_WORKER(i));
 		/* The first workers take the barrier's places. */
 		if (i < PLACES)
 			await_issued(pool, &probes[i], RNL_KEY_WORKER(i));
@@ -271,38 +275,24 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 
 /* ---- joins in their own threads, so a test sees one that hangs ------------ */
 
-struct joiner {
-	struct rnl_barrier *barrier;
-	int ret;
-	_Atomic pid_t tid;		/* set right before the join */
-	_Atomic bool returned;
-};
-
-static void *join_thread(void *arg)
+static int join_fn(void *barrier)
 {
-	struct joiner *j = arg;
-
-	j->tid = own_tid();
-	j->ret = rnl_barrier_join(j->barrier);
-	j->returned = true;
-	return NULL;
+	return rnl_barrier_join(barrier);
 }
 
 /* Returns true if a join returns before @gate opens; then opens it. */
 static bool join_returns(struct rnl_barrier *barrier, struct gate *gate)
 {
-	struct joiner joiner = { .barrier = barrier };
 	double until = seconds_now() + PATIENCE_S;
-	pthread_t thread;
+	struct call call;
 	bool returned;
 
-	must(pthread_create(&thread, NULL, join_thread, &joiner));
-	while (!joiner.returned && seconds_now() < until)
+	call_start(&call, join_fn, barrier);
+	while (!call.returned && seconds_now() < until)
 		sched_yield();
-	returned = joiner.returned;
+	returned = call.returned;
 	gate_open(gate);
-	pthread_join(thread, NULL);
-	ck_assert_int_eq(joiner.ret, 0);
+	must(call_end(&call));
 	return returned;
 }
 
@@ -310,21 +300,15 @@ TEST(a_join_waits_for_functions)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;
-	struct joiner joiner;
 	struct rnl_barrier barrier;
 	struct rnl_job job;
-	pthread_t thread;
+	struct call call;
 
-	must(rnl_barrier_init(&barrier, pool));
-	joiner = (struct joiner){ .barrier = &barrier };
-	submit_in(pool, &barrier, &job, gated_fn, &gate);
-	must(pthread_create(&thread, NULL, join_thread, &joiner));
-	gate_await(&gate, 1);
-	ck_waits(joiner.tid);
-	ck_assert(!joiner.returned);
+	hold_barrier(pool, &barrier, &gate, &job);
+	call_start(&call, join_fn, &barrier);
+	ck_waits(call.tid);
 	gate_open(&gate);
-	pthread_join(thread, NULL);
-	ck_assert_int_eq(joiner.ret, 0);
+	must(call_end(&call));
 	rnl_pool_destroy(pool);
 }
 
@@ -353,7 +337,7 @@ TEST(a_join_does_not_wait_for_the_device_when_a_worker_has_as_much_as_it_may)
 TEST(a_join_does_not_wait_for_functions_of_other_jobs)
 {
 	struct rnl_pool *pool;
-	struct gate hold = GATE_INIT, behind = GATE_INIT;
+	struct gate hold = GATE_INIT, other = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct storing job;
 	struct rnl_job held, blocking;
@@ -366,10 +350,10 @@ TEST(a_join_does_not_wait_for_functions_of_other_jobs)
 	must(rnl_barrier_init(&barrier, pool));
 	job = (struct storing){ .word = &word };
 	submit_in(pool, &barrier, &job.job, storing_fn, NULL);
-	submit_job(pool, &blocking, gated_fn, &behind);
+	submit_job(pool, &blocking, gated_fn, &other);
 	gate_open(&hold);
-	gate_await(&behind, 1);
-	ck_assert(join_returns(&barrier, &behind));
+	gate_await(&other, 1);
+	ck_assert(join_returns(&barrier, &other));
 	rnl_pool_destroy(pool);
 }
 
@@ -391,7 +375,7 @@ static int joining_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(j->to, j->from, j->bytes);
 }
 
-TEST(a_worker_joins_what_is_issued_and_is_refused_what_is_not)
+TEST(a_worker_joins_only_a_barrier_whose_jobs_are_issued)
 {
 	struct rnl_pool *pool;
 	struct gate function = GATE_INIT, kernel = GATE_INIT;
@@ -428,7 +412,7 @@ TEST(a_worker_joins_what_is_issued_and_is_refused_what_is_not)
 }
 
 /* The worker's stream has this wait already, or needs none; the job waits nevertheless. */
-TEST(a_job_that_joins_and_does_no_more_is_not_done_before_what_it_joins)
+TEST(a_job_that_only_joins_is_not_done_before_the_barriers_jobs)
 {
 	struct rnl_pool *pool;
 	struct gate kernel = GATE_INIT;
@@ -441,8 +425,7 @@ TEST(a_job_that_joins_and_does_no_more_is_not_done_before_what_it_joins)
 	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
 	must(rnl_barrier_init(&barrier, pool));
 	stores = (struct storing){ .kernel = &kernel, .word = &word, .value = 1 };
-	job_in(&barrier, &stores.job, storing_fn, NULL);
-	must(submit_by_key(pool, &stores.job, RNL_KEY_WORKER(0)));
+	submit_storing(pool, &barrier, &stores, RNL_KEY_WORKER(0));
 	must(rnl_barrier_join(&barrier));	/* it is issued now */
 	for (int i = 0; i < 3; i++) {
 		/* Job 0 on another stream, job 1 after it, and job 2 on the kernel's stream. */
@@ -476,8 +459,7 @@ TEST(a_worker_of_another_pool_joins)
 	must(rnl_memory_get(pool, 0, BYTES, &from, 0));
 	must(rnl_memory_get(other, RNL_PINNED, BYTES, &mem, 0));
 	to = mem;
-	must(rnl_barrier_init(&barrier, pool));
-	submit_in(pool, &barrier, &held, gated_fn, &gate);
+	hold_barrier(pool, &barrier, &gate, &held);
 	filling = (struct filling){ .to = from, .bytes = BYTES };
 	submit_in(pool, &barrier, &filling.job, filling_fn, NULL);
 

@@ -34,7 +34,8 @@ static void start_pushers(struct rnl_pool *pool, struct pusher *pushers, struct 
 			  int nr_pushers, int nr, _Atomic int *ran)
 {
 	for (int p = 0; p < nr_pushers; p++) {
-		pushers[p] = (struct pusher){ pool, calloc((size_t)nr, sizeof(struct rnl_job)), nr };
+		pushers[p] =
+			(struct pusher){ pool, calloc((size_t)nr, sizeof(struct rnl_job)), nr };
 		for (int i = 0; i < nr; i++)
 			job_of(&pushers[p].jobs[i], count_fn, ran);
 		call_start(&calls[p], push_all, &pushers[p]);
@@ -46,7 +47,7 @@ static void end_pushers(struct pusher *pushers, struct call *calls, int nr_pushe
 			_Atomic int *ran)
 {
 	for (int p = 0; p < nr_pushers; p++)
-		ck_assert_int_eq(call_end(&calls[p]), 0);
+		must(call_end(&calls[p]));
 	must(rnl_pool_drain(pushers[0].pool, RNL_FOREVER));
 	ck_assert_int_eq(*ran, nr_pushers * pushers[0].nr);
 	for (int p = 0; p < nr_pushers; p++)
@@ -93,43 +94,55 @@ TEST(many_that_wait_for_a_long_queue_all_get_in)
 	rnl_pool_destroy(pool);
 }
 
+/* Starts a submit that must wait. */
+static void start_waiting(struct call *call, struct submitting *s)
+{
+	call_start(call, submit_waiting, s);
+	ck_waits(call->tid);
+}
+
+/* Holds a worker at the gate. */
+static void hold_worker(struct rnl_pool *pool, unsigned worker, struct gate *gate,
+			struct rnl_job *job)
+{
+	job_of(job, gated_fn, gate);
+	must(submit_by_key(pool, job, RNL_KEY_WORKER(worker)));
+	gate_await(gate, 1);
+}
+
+static void submit_to_worker(struct rnl_pool *pool, unsigned worker, struct rnl_job *job)
+{
+	job_of(job, noop_fn, NULL);
+	must(submit_by_key(pool, job, RNL_KEY_WORKER(worker)));
+}
+
 TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 {
 	enum { EACH = 4 };
-	struct rnl_pool *pool;
+	struct rnl_pool *pool = pool_of(2, .max_queued = 2 * EACH);
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct record record = { 0 };
 	struct rnl_job held[2], other;
 	struct noted noted[EACH + 1];
-	struct submitting s = { .keyed = true, .timeout_ns = RNL_FOREVER };
+	struct submitting s = { pool, &noted[EACH].job, RNL_FOREVER, RNL_KEY_WORKER(0), true };
 	struct call call;
-	uint64_t keys[2];
 
-	s.pool = pool = pool_of(2, .max_queued = 2 * EACH);
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
-	for (int i = 0; i < 2; i++) {
-		job_of(&held[i], gated_fn, &gates[i]);
-		must(submit_by_key(pool, &held[i], keys[i]));
-		gate_await(&gates[i], 1);
-	}
+	for (unsigned i = 0; i < 2; i++)
+		hold_worker(pool, i, &gates[i], &held[i]);
 	for (int i = 0; i <= EACH; i++)
 		noted_of(&noted[i], &record, i);
 	for (int i = 0; i < EACH; i++)
-		must(submit_by_key(pool, &noted[i].job, keys[0]));
-	s.job = &noted[EACH].job;
-	s.key = keys[0];
+		must(submit_by_key(pool, &noted[i].job, s.key));
 	ck_assert_int_eq(submit_by_key_wait(pool, s.job, s.key, 10 * MS), -ETIMEDOUT);
 	/* The other queue has space for other keys. */
 	job_of(&other, noop_fn, NULL);
-	must(submit_by_key_wait(pool, &other, keys[1], 0));
-	call_start(&call, submit_waiting, &s);
-	ck_waits(call.tid);
+	must(submit_by_key_wait(pool, &other, RNL_KEY_WORKER(1), 0));
+	start_waiting(&call, &s);
 	gate_open(&gates[1]);
 	ck_assert_int_eq(result_of(&other), 0);
 	ck_assert(!call.returned);
 	gate_open(&gates[0]);
-	ck_assert_int_eq(call_end(&call), 0);
+	must(call_end(&call));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i <= EACH; i++)
 		ck_assert_int_eq(place_of(&record, i), i);
@@ -165,35 +178,29 @@ TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 		ck_assert_int_eq(rnl_submit_wait(pool, &jobs[MAX], 5 * MS), -ETIMEDOUT);
 		/* The pool has space for jobs of another kind. */
 		submit_job(pool, &other, noop_fn, NULL);
-		call_start(&call, submit_waiting, &s);
-		ck_waits(call.tid);
-		ck_assert(!call.returned);
+		start_waiting(&call, &s);
 		gate_open(&gate);
-		ck_assert_int_eq(call_end(&call), 0);
+		must(call_end(&call));
 		ck_assert_int_eq(result_of(&jobs[MAX]), 0);
 		rnl_pool_destroy(pool);
 	}
 }
 
-TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
+TEST(each_waiting_thread_wakes_for_the_room_that_it_can_use)
 {
 	enum { KEYED0, KEYED1, ANY, WAITERS };
 
 	for (int first = 0; first < WAITERS; first++) {
 		/* One place for each worker. */
 		struct rnl_pool *pool = pool_of(2, .max_queued = 2);
-		uint64_t keys[2] = { key_on(pool, 0), key_on(pool, 1) };
 		struct gate gates[2] = { GATE_INIT, GATE_INIT };
 		struct rnl_job held[2], queued[2], jobs[WAITERS];
 		struct submitting s[WAITERS];
 		struct call calls[WAITERS];
 
-		for (int i = 0; i < 2; i++) {
-			job_of(&held[i], gated_fn, &gates[i]);
-			must(submit_by_key(pool, &held[i], keys[i]));
-			gate_await(&gates[i], 1);
-			job_of(&queued[i], noop_fn, NULL);
-			must(submit_by_key(pool, &queued[i], keys[i]));
+		for (unsigned i = 0; i < 2; i++) {
+			hold_worker(pool, i, &gates[i], &held[i]);
+			submit_to_worker(pool, i, &queued[i]);
 		}
 		/* The threads fall asleep in three orders; the right thread must wake. */
 		for (int i = 0; i < WAITERS; i++) {
@@ -201,41 +208,34 @@ TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
 
 			job_of(&jobs[which], noop_fn, NULL);
 			s[which] = (struct submitting){ pool, &jobs[which], RNL_FOREVER,
-							keys[which == KEYED1], which != ANY };
-			call_start(&calls[which], submit_waiting, &s[which]);
-			ck_waits(calls[which].tid);
+							RNL_KEY_WORKER(which == KEYED1),
+							which != ANY };
+			start_waiting(&calls[which], &s[which]);
 		}
 		gate_open(&gates[1]);
-		ck_assert_int_eq(call_end(&calls[KEYED1]), 0);
-		ck_assert_int_eq(call_end(&calls[ANY]), 0);
+		must(call_end(&calls[KEYED1]));
+		must(call_end(&calls[ANY]));
 		ck_assert_int_eq(result_of(&jobs[KEYED1]), 0);
 		ck_assert_int_eq(result_of(&jobs[ANY]), 0);
 		ck_assert(!calls[KEYED0].returned);
 		gate_open(&gates[0]);
-		ck_assert_int_eq(call_end(&calls[KEYED0]), 0);
+		must(call_end(&calls[KEYED0]));
 		ck_assert_int_eq(result_of(&jobs[KEYED0]), 0);
 		rnl_pool_destroy(pool);
 	}
 }
 
-static int resize_to_two(void *pool)
-{
-	return rnl_pool_resize(pool, 2);
-}
-
 TEST(a_worker_that_comes_is_room_for_those_that_wait)
 {
 	enum { MAX = 4, WAITERS = 2 };
-	struct rnl_pool *pool;
+	struct rnl_pool *pool = pool_of(2, .max_queued = MAX);
+	const uint64_t key = key_on(pool, 1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held, queued[MAX], jobs[WAITERS];
+	struct resize to_two = { pool, 2 };
 	struct submitting s[WAITERS];
 	struct call calls[WAITERS], resize;
-	uint64_t key;
 
-	/* A key of the second worker. */
-	pool = pool_of(2, .max_queued = MAX);
-	key = key_on(pool, 1);
 	must(rnl_pool_resize(pool, 1));
 	hold_workers(pool, &gate, &held, 1);
 	/* No worker can steal these, so only the new worker has space. */
@@ -246,18 +246,17 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 	for (int i = 0; i < WAITERS; i++) {
 		job_of(&jobs[i], index_fn, NULL);
 		s[i] = (struct submitting){ pool, &jobs[i], RNL_FOREVER, key, i };
-		call_start(&calls[i], submit_waiting, &s[i]);
-		ck_waits(calls[i].tid);
+		start_waiting(&calls[i], &s[i]);
 	}
-	call_start(&resize, resize_to_two, pool);
+	call_start(&resize, resize_fn, &to_two);
 	for (int i = 0; i < WAITERS; i++) {
 		ck_eventually(calls[i].returned);
-		ck_assert_int_eq(call_end(&calls[i]), 0);
+		must(call_end(&calls[i]));
 	}
 	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may be after older jobs */
 	ck_assert_int_ne(rnl_job_wait(&held, 0), 0);
 	gate_open(&gate);
-	ck_assert_int_eq(call_end(&resize), 0);
+	must(call_end(&resize));
 	ck_assert_int_eq(result_of(&jobs[1]), 1);
 	rnl_pool_destroy(pool);
 }
@@ -268,36 +267,29 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job held[2], deferred[DEFERRED], job;
 	struct rnl_barrier barriers[2];
-	struct rnl_pool *pool;
-	struct submitting s;
+	struct rnl_pool *pool = pool_of(2, .max_queued = 2 * EACH);
+	struct submitting s = { pool, &job, RNL_FOREVER, RNL_KEY_WORKER(0), true };
 	struct call call;
-	uint64_t keys[2];
 
 	/* Each worker runs a job of one barrier; jobs after the barriers go to the first worker. */
-	pool = pool_of(2, .max_queued = 2 * EACH);
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
-	for (int i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 2; i++) {
 		must(rnl_barrier_init(&barriers[i], pool));
 		job_in(&barriers[i], &held[i], gated_fn, &gates[i]);
-		must(submit_by_key(pool, &held[i], keys[i]));
+		must(submit_by_key(pool, &held[i], RNL_KEY_WORKER(i)));
 		gate_await(&gates[i], 1);
 	}
 	for (int i = 0; i < DEFERRED; i++) {
 		job_of(&deferred[i], noop_fn, NULL);
 		must(rnl_job_set_after(&deferred[i], &barriers[i ? 0 : 1]));
-		must(submit_by_key(pool, &deferred[i], keys[0]));
+		must(submit_by_key(pool, &deferred[i], s.key));
 	}
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_set_after(&job, &barriers[0]));
-	s = (struct submitting){ pool, &job, RNL_FOREVER, keys[0], 1 };
-	call_start(&call, submit_waiting, &s);
-	ck_waits(call.tid);
-	ck_assert(!call.returned);
+	start_waiting(&call, &s);
 	/* A deferred job moves to the first worker's queue, so one submit goes on. */
 	gate_open(&gates[1]);
 	ck_eventually(call.returned);
-	ck_assert_int_eq(call_end(&call), 0);
+	must(call_end(&call));
 	ck_assert_int_ne(rnl_job_wait(&held[0], 0), 0);
 	gate_open(&gates[0]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -338,15 +330,20 @@ static int held_fn(struct rnl_job *job)
 	return rnl_job_hold(job, &e->hold);
 }
 
+static void gated_chain(struct rnl_job *first, struct rnl_job *next, struct gate *gate)
+{
+	job_of(first, gated_fn, gate);
+	job_of(next, noop_fn, NULL);
+	must(rnl_job_set_then(first, next));
+}
+
 static void entrant_of(struct entrants *all, int id, bool chain)
 {
 	struct entrant *e = &all->list[id];
 
 	*e = (struct entrant){ .all = all, .id = id, .gate = GATE_INIT };
 	if (chain) {
-		job_of(&e->first, gated_fn, &e->gate);
-		job_of(&e->next, noop_fn, NULL);
-		must(rnl_job_set_then(&e->first, &e->next));
+		gated_chain(&e->first, &e->next, &e->gate);
 		return;
 	}
 	must(rnl_barrier_init(&e->barrier, all->pool));
@@ -354,6 +351,16 @@ static void entrant_of(struct entrants *all, int id, bool chain)
 	ck_eventually(figures_of(all->pool).held == (unsigned)id + 1);
 	job_of(&e->first, noop_fn, NULL);
 	must(rnl_job_set_after(&e->first, &e->barrier));
+}
+
+/* Lets an entrant come; only the first one gets in immediately. */
+static void enter(struct call *call, struct entrant *e)
+{
+	call_start(call, enter_fn, e);
+	if (e->id)
+		ck_waits(call->tid);
+	else
+		ck_eventually(e->all->came.nr == 1);
 }
 
 /* Makes an entrant's job give its place to the job of the next entrant. */
@@ -382,13 +389,8 @@ TEST(those_that_wait_come_in_in_order, .loops = 2)
 	if (_i)
 		must(set_time(&plug->first, rnl_clock() + 3600000 * MS));
 	must(rnl_submit(all.pool, &plug->first));
-	for (int i = 0; i < NR; i++) {
-		call_start(&calls[i], enter_fn, &all.list[i]);
-		if (i)
-			ck_waits(calls[i].tid);
-		else
-			ck_eventually(all.came.nr == 1);
-	}
+	for (int i = 0; i < NR; i++)
+		enter(&calls[i], &all.list[i]);
 	for (unsigned i = 0; i < NR; i++) {
 		ck_eventually(all.came.nr == i + 1);
 		/* The other threads sleep again first, because two wakes at a time could merge. */
@@ -405,36 +407,37 @@ TEST(those_that_wait_come_in_in_order, .loops = 2)
 		ck_assert_int_eq(all.came.ids[i], i);
 }
 
+static void chain_of(struct rnl_job *jobs, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		job_of(&jobs[i], noop_fn, NULL);
+		if (i)
+			must(rnl_job_set_then(&jobs[i - 1], &jobs[i]));
+	}
+}
+
 /* Submits short chains until one is refused; one chain runs, and the next one waits. */
-TEST(a_long_chain_gets_in_beside_short_ones)
+TEST(a_long_chain_gets_in_among_short_ones)
 {
 	enum { NR = 300, LONG = 5 };
 	struct rnl_pool *pool = pool_of(1, .max_queued = LONG - 1);
-	struct submitting s = { pool, NULL, RNL_FOREVER, 0, false };
 	static struct short_chain { struct rnl_job jobs[2]; struct gate gate; } shorts[NR];
 	struct rnl_job chain[LONG];
+	struct submitting s = { pool, chain, RNL_FOREVER, 0, false };
 	struct call call;
 	int nr = 0, ret = 0;
 
-	for (int i = 0; i < LONG; i++) {
-		job_of(&chain[i], noop_fn, NULL);
-		if (i)
-			must(rnl_job_set_then(&chain[i - 1], &chain[i]));
-	}
-	s.job = chain;
+	chain_of(chain, LONG);
 	for (; nr < NR; nr++) {
 		struct short_chain *it = &shorts[nr];
 
 		it->gate = (struct gate)GATE_INIT;
-		job_of(&it->jobs[0], gated_fn, &it->gate);
-		job_of(&it->jobs[1], noop_fn, NULL);
-		must(rnl_job_set_then(&it->jobs[0], &it->jobs[1]));
+		gated_chain(&it->jobs[0], &it->jobs[1], &it->gate);
 		ret = rnl_submit_wait(pool, &it->jobs[0], 0);
 		if (ret)	/* it is the long chain's turn */
 			break;
 		if (!nr) {
-			call_start(&call, submit_waiting, &s);
-			ck_waits(call.tid);
+			start_waiting(&call, &s);
 		} else {
 			gate_open(&shorts[nr - 1].gate);
 			gate_await(&it->gate, 1);
@@ -458,11 +461,7 @@ TEST(a_close_ends_all_that_stand_in_line)
 	all.came.nr = 0;
 	for (int i = 0; i < NR; i++) {
 		entrant_of(&all, i, true);
-		call_start(&calls[i], enter_fn, &all.list[i]);
-		if (i)
-			ck_waits(calls[i].tid);
-		else
-			ck_eventually(all.came.nr == 1);
+		enter(&calls[i], &all.list[i]);
 	}
 	must(rnl_pool_close(all.pool));
 	for (int i = 1; i < NR; i++)
@@ -472,45 +471,27 @@ TEST(a_close_ends_all_that_stand_in_line)
 	rnl_pool_destroy(all.pool);
 }
 
-/* A submit that waits, in a thread of its own. */
-struct waiting_submit {
-	struct rnl_pool *pool;
-	struct rnl_job *job;
-};
-
-static int submit_wait_fn(void *arg)
-{
-	struct waiting_submit *s = arg;
-
-	return rnl_submit_wait(s->pool, s->job, RNL_FOREVER);
-}
-
-TEST(a_full_queue_stops_nobody_who_wants_another_one)
+TEST(a_full_queue_does_not_stop_submits_to_another_one)
 {
 	struct rnl_pool *pool = pool_of(2, .max_queued = 8);
-	const uint64_t keys[] = { key_on(pool, 0), key_on(pool, 1) };
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job held, full[4], after[2];
-	struct waiting_submit waits = { pool, &after[0] };
+	struct submitting s = { pool, &after[0], RNL_FOREVER, RNL_KEY_WORKER(0), true };
 	struct call call;
 
 	must(rnl_barrier_init(&barrier, pool));
-	job_of(&held, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &held));
-	must(submit_by_key(pool, &held, keys[0]));
-	ck_assert(gate_came(&gate, 1));
-	for (int i = 0; i < 4; i++) {
-		job_of(&full[i], noop_fn, NULL);
-		must(submit_by_key(pool, &full[i], keys[0]));
-	}
-	for (int i = 0; i < 2; i++) {
+	job_in(&barrier, &held, gated_fn, &gate);
+	must(submit_by_key(pool, &held, RNL_KEY_WORKER(0)));
+	gate_await(&gate, 1);
+	for (int i = 0; i < 4; i++)
+		submit_to_worker(pool, 0, &full[i]);
+	for (unsigned i = 0; i < 2; i++) {
 		job_of(&after[i], noop_fn, NULL);
 		must(rnl_job_set_after(&after[i], &barrier));
-		must(rnl_job_set_key(&after[i], keys[i]));
+		must(rnl_job_set_key(&after[i], RNL_KEY_WORKER(i)));
 	}
-	call_start(&call, submit_wait_fn, &waits);
-	ck_waits(call.tid);
+	start_waiting(&call, &s);
 	must(rnl_submit(pool, &after[1]));
 	gate_open(&gate);
 	must(call_end(&call));
@@ -525,21 +506,14 @@ TEST(a_barriers_notice_passes_those_in_line)
 	struct rnl_pool *pool = pool_of(2, .max_queued = 4);
 	struct gate gate = GATE_INIT;
 	struct rnl_job pair[2], chain[5], last, notice;
-	struct waiting_submit waits = { pool, chain };
+	struct submitting s = { pool, chain, RNL_FOREVER, 0, false };
 	struct rnl_barrier barrier;
 	struct call call;
 
-	job_of(&pair[0], gated_fn, &gate);
-	job_of(&pair[1], noop_fn, NULL);
-	must(rnl_job_set_then(&pair[0], &pair[1]));
+	gated_chain(&pair[0], &pair[1], &gate);
 	must(rnl_submit(pool, &pair[0]));
-	for (int i = 0; i < 5; i++) {
-		job_of(&chain[i], noop_fn, NULL);
-		if (i)
-			must(rnl_job_set_then(&chain[i - 1], &chain[i]));
-	}
-	call_start(&call, submit_wait_fn, &waits);
-	ck_waits(call.tid);
+	chain_of(chain, 5);
+	start_waiting(&call, &s);
 	must(rnl_barrier_init(&barrier, pool));
 	job_of(&last, NULL, NULL);
 	must(rnl_barrier_notify(&barrier, &last));

@@ -8,17 +8,19 @@
 
 /* ---- completion ---------------------------------------------------------- */
 
-enum how { ISSUES_NOTHING, CANCELLED, LATE, REFUSED };
-
-static int fails_fn(struct rnl_job *job)
-{
-	(void)job;
-	return -EPROTO;
-}
-
 static void count_done(struct rnl_job *job)
 {
 	atomic_fetch_add((_Atomic int *)job->user, 1);
+}
+
+/* Worker 0 issues the barrier's only job, whose kernel waits at the gate. */
+static void hold_kernel(struct rnl_pool *pool, struct rnl_barrier *barrier, struct gate *kernel,
+			struct rnl_job *job)
+{
+	must(rnl_barrier_init(barrier, pool));
+	job_in(barrier, job, gated_kernel_fn, kernel);
+	must(submit_by_key(pool, job, RNL_KEY_WORKER(0)));
+	gate_await(kernel, 1);
 }
 
 /* Waits until the key's worker has run the jobs queued there before. */
@@ -31,99 +33,73 @@ static void await_worker(struct rnl_pool *pool, uint64_t key)
 	ck_assert_int_eq(result_of(&job), 0);
 }
 
+enum { ISSUES_NOTHING, CANCELLED, LATE, REFUSED, WAYS };
+
 /* While a gate holds the barrier's kernel, no wait reports a job after the barrier as done. */
-static void check_not_told(enum how how, int expected)
+TEST(a_job_after_is_done_after_the_barriers_jobs_whether_it_runs_or_not, .loops = WAYS)
 {
+	static const int expected[WAYS] = { 0, -ECANCELED, -ETIMEDOUT, -ECANCELED };
 	struct gate kernel = GATE_INIT, plug = GATE_INIT;
 	struct rnl_job before, fails, held, after[3];
 	struct rnl_barrier first, second;
-	struct rnl_pool *pool = pool_of(2);
 	_Atomic int callbacks = 0;
 	struct rnl_job *reaped;
-	uint64_t keys[2];
+	struct rnl_pool *pool;
 	struct rnl_cq *cq;
 
-	must(rnl_cq_create(&cq));
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
-	must(rnl_barrier_init(&first, pool));
+	skip_unless_host();
+	pool = pool_of(2);
+	cq = cq_of();
 	must(rnl_barrier_init(&second, pool));
-	job_in(&first, &before, gated_kernel_fn, &kernel);
-	must(submit_by_key(pool, &before, keys[0]));
-	gate_await(&kernel, 1);
-	if (how == REFUSED) {
-		job_in(&first, &fails, fails_fn, NULL);
-		must(submit_by_key(pool, &fails, keys[1]));
-		await_worker(pool, keys[1]);
+	hold_kernel(pool, &first, &kernel, &before);
+	if (_i == REFUSED) {
+		job_in(&first, &fails, result_fn, (void *)(intptr_t)-EPROTO);
+		must(submit_by_key(pool, &fails, RNL_KEY_WORKER(1)));
+		await_worker(pool, RNL_KEY_WORKER(1));
 	}
 	job_of(&held, gated_fn, &plug);
-	must(submit_by_key(pool, &held, keys[1]));
+	must(submit_by_key(pool, &held, RNL_KEY_WORKER(1)));
 	gate_await(&plug, 1);
 	for (int i = 0; i < 3; i++) {
 		job_in(&second, &after[i], noop_fn, &callbacks);
 		must(rnl_job_set_after(&after[i], &first));
-		if (how == LATE)
+		if (_i == LATE)
 			must(rnl_job_set_deadline(&after[i], 1));
 	}
 	must(rnl_job_set_on_done(&after[1], count_done));
 	must(rnl_job_set_cq(&after[2], cq));
 	for (int i = 0; i < 3; i++) {
-		must(submit_by_key(pool, &after[i], keys[1]));
-		if (how == CANCELLED)
+		must(submit_by_key(pool, &after[i], RNL_KEY_WORKER(1)));
+		if (_i == CANCELLED)
 			must(rnl_job_cancel(&after[i]));
 	}
 	gate_open(&plug);
 	/* On CUDA the worker's stream waits for the kernel, and so would await_worker(). */
-	if (how != ISSUES_NOTHING)
-		await_worker(pool, keys[1]);
+	if (_i != ISSUES_NOTHING)
+		await_worker(pool, RNL_KEY_WORKER(1));
 	ck_assert_int_eq(rnl_job_wait(&after[0], MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_barrier_wait(&second, 0), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_pool_drain(pool, 0), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, 0), 0);
 	ck_assert_int_eq(callbacks, 0);
 	gate_open(&kernel);
-	ck_assert_int_eq(result_of(&after[0]), expected);
+	ck_assert_int_eq(result_of(&after[0]), expected[_i]);
 	must(rnl_barrier_wait(&first, 0));
-	must(rnl_barrier_wait(&second, RNL_FOREVER));
-	ck_assert_int_eq(second.result, expected);
+	ck_assert_int_eq(result_of_barrier(&second), expected[_i]);
 	ck_assert_int_eq(callbacks, 1);
 	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER), 1);
-	ck_assert_int_eq(after[2].result, expected);
+	ck_assert_int_eq(after[2].result, expected[_i]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_job_after_that_issues_nothing_is_told_after_the_barriers_jobs)
-{
-	skip_unless_host();
-	check_not_told(ISSUES_NOTHING, 0);
-}
-
-TEST(a_cancelled_job_after_is_told_after_the_barriers_jobs)
-{
-	skip_unless_host();
-	check_not_told(CANCELLED, -ECANCELED);
-}
-
-TEST(a_late_job_after_is_told_after_the_barriers_jobs)
-{
-	skip_unless_host();
-	check_not_told(LATE, -ETIMEDOUT);
-}
-
-TEST(a_refused_job_after_is_told_after_the_barriers_jobs)
-{
-	skip_unless_host();
-	check_not_told(REFUSED, -ECANCELED);
-}
-
-static void note_told(struct rnl_job *job)
+static void note_done(struct rnl_job *job)
 {
 	(void)note_fn(job);
 }
 
-TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
+TEST(jobs_of_a_key_that_are_held_back_complete_in_their_order)
 {
 	struct gate kernel = GATE_INIT;
 	struct record record = { 0 };
@@ -131,25 +107,20 @@ TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
 	struct rnl_barrier barrier;
 	struct rnl_pool *pool;
 	struct rnl_job before;
-	uint64_t key;
 
 	skip_unless_host();
 	pool = pool_of(2);
-	key = key_on(pool, 1);
-	must(rnl_barrier_init(&barrier, pool));
-	job_in(&barrier, &before, gated_kernel_fn, &kernel);
-	must(submit_by_key(pool, &before, key_on(pool, 0)));
-	gate_await(&kernel, 1);
+	hold_kernel(pool, &barrier, &kernel, &before);
 	/* The barrier's job is issued, so jobs after the barrier are queued immediately. */
 	must(rnl_barrier_join(&barrier));
 	for (int i = 0; i < (int)COUNT(after); i++) {
 		noted_of(&after[i], &record, i);
-		must(rnl_job_set_on_done(&after[i].job, note_told));
+		must(rnl_job_set_on_done(&after[i].job, note_done));
 		must(rnl_job_set_deadline(&after[i].job, 0));
 		must(rnl_job_set_after(&after[i].job, &barrier));
-		must(submit_by_key(pool, &after[i].job, key));
+		must(submit_by_key(pool, &after[i].job, RNL_KEY_WORKER(1)));
 	}
-	await_worker(pool, key);
+	await_worker(pool, RNL_KEY_WORKER(1));
 	gate_open(&kernel);
 	for (int i = 0; i < (int)COUNT(after); i++)
 		ck_assert_int_eq(result_of(&after[i].job), -ETIMEDOUT);
@@ -166,22 +137,16 @@ TEST(a_job_that_is_held_back_is_counted_when_it_is_done)
 	struct rnl_barrier barrier;
 	struct rnl_job before, after;
 	struct rnl_pool *pool;
-	uint64_t keys[2];
 
 	skip_unless_done_on_return();
 	pool = pool_of(2);
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
-	must(rnl_barrier_init(&barrier, pool));
-	job_in(&barrier, &before, gated_kernel_fn, &kernel);
-	must(submit_by_key(pool, &before, keys[0]));
-	gate_await(&kernel, 1);
-	await_worker(pool, keys[0]);
+	hold_kernel(pool, &barrier, &kernel, &before);
+	await_worker(pool, RNL_KEY_WORKER(0));
 	job_of(&after, noop_fn, NULL);
 	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_job_set_deadline(&after, 1));
-	must(submit_by_key(pool, &after, keys[1]));
-	await_worker(pool, keys[1]);
+	must(submit_by_key(pool, &after, RNL_KEY_WORKER(1)));
+	await_worker(pool, RNL_KEY_WORKER(1));
 	ck_assert_uint_eq(figures_of(pool).timed_out, 0);
 	gate_open(&kernel);
 	ck_assert_int_eq(result_of(&after), -ETIMEDOUT);
@@ -248,9 +213,8 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 	struct rnl_job *reaped[ITEMS];
 	static struct item items[ITEMS];
 	int submitted = 0, done = 0;
-	struct rnl_cq *cq;
+	struct rnl_cq *cq = cq_of();
 
-	must(rnl_cq_create(&cq));
 	for (int i = 0; i < ITEMS; i++) {
 		void *pinned;
 
@@ -273,8 +237,7 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 				if (p == PARTS - 1 && number % 8 == 7)
 					continue;
 				ck_assert_int_eq(rnl_job_wait(&item->parts[p].job, 0), 0);
-				for (int b = 0; b < BYTES; b++)
-					ck_assert_int_eq(item->to[p][b], (unsigned char)number);
+				ck_assert_bytes(item->to[p], BYTES, (unsigned char)number);
 			}
 			if (submitted < nr)
 				submit_item(pool, cq, item, submitted++);
@@ -396,9 +359,8 @@ TEST(a_submit_that_waits_for_a_round_is_woken, .timeout_s = 60)
 	struct call call;
 	int i = 0;
 
-	for (i = 0; i < 2; i++)
-		must(rnl_barrier_init(&barriers[i], pool));
-	i = 0;
+	for (int k = 0; k < 2; k++)
+		must(rnl_barrier_init(&barriers[k], pool));
 	do {
 		i++;
 		stage_of(&stages[i], barriers, i, &reached);
@@ -408,7 +370,7 @@ TEST(a_submit_that_waits_for_a_round_is_woken, .timeout_s = 60)
 	call_start(&call, submit_waiting, &submitting);
 	ck_waits(call.tid);
 	gate_open(&gate);
-	ck_assert_int_eq(call_end(&call), 0);
+	must(call_end(&call));
 	ck_assert_int_eq(result_of(&stages[i].job), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
@@ -424,23 +386,20 @@ TEST(a_submit_that_waits_for_a_round_is_woken_by_the_end_of_one, .timeout_s = 60
 	struct rnl_barrier barrier;
 	struct rnl_pool *pool;
 	_Atomic int runs = 0;
-	uint64_t keys[2];
 	struct call call;
 	int nr = 0, ret;
 
 	skip_unless_host();
 	pool = pool_of(2, .in_flight_ns = UINT64_MAX, .max_queued = SMALL);
 	must(rnl_barrier_init(&barrier, pool));
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
 	do {
 		job_in(&barrier, &in[nr], gated_kernel_fn, nr ? &others : &first);
-		must(submit_by_key(pool, &in[nr], keys[nr > 0]));
+		must(submit_by_key(pool, &in[nr], RNL_KEY_WORKER(nr > 0)));
 		if (nr < 2)
 			gate_await(nr ? &others : &first, 1);
 		job_of(&after[nr], count_fn, &runs);
 		must(rnl_job_set_after(&after[nr], &barrier));
-		ret = submit_by_key(pool, &after[nr], keys[nr > 0]);
+		ret = submit_by_key(pool, &after[nr], RNL_KEY_WORKER(nr > 0));
 		/* Otherwise the job's stream would wait for a later job of the barrier, too. */
 		if (nr == 0)
 			ck_eventually(runs == 1);
@@ -452,7 +411,7 @@ TEST(a_submit_that_waits_for_a_round_is_woken_by_the_end_of_one, .timeout_s = 60
 	call_start(&call, submit_waiting, &submitting);
 	ck_waits(call.tid);
 	gate_open(&first);
-	ck_assert_int_eq(call_end(&call), 0);
+	must(call_end(&call));
 	ck_assert_int_ne(rnl_job_wait(&in[1], 0), 0);
 	gate_open(&others);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -530,7 +489,7 @@ static int wait_often(void *arg)
 	return 0;
 }
 
-TEST(two_threads_in_turns_wait_for_nothing_that_waits_for_them, .timeout_s = 120)
+TEST(two_threads_in_turns_do_not_wait_for_each_other_forever, .timeout_s = 120)
 {
 	const unsigned rounds = rounds_of(4000);
 	struct rnl_pool *pool = pool_of(3);
@@ -543,16 +502,15 @@ TEST(two_threads_in_turns_wait_for_nothing_that_waits_for_them, .timeout_s = 120
 	for (int i = 0; i < 2; i++)
 		must(rnl_barrier_init(&barriers[i], pool));
 	for (int i = 0; i < 2; i++) {
-		crossings[i] = (struct crossing){ pool, &barriers[i], &barriers[!i], &both, rounds };
+		crossings[i] =
+			(struct crossing){ pool, &barriers[i], &barriers[!i], &both, rounds };
 		call_start(&calls[i], cross, &crossings[i]);
 		call_start(&calls[2 + i], wait_often, &crossings[i]);
 	}
 	for (int i = 0; i < 4; i++)
-		ck_assert_int_eq(call_end(&calls[i]), 0);
-	for (int i = 0; i < 2; i++) {
-		must(rnl_barrier_wait(&barriers[i], RNL_FOREVER));
-		ck_assert_int_eq(barriers[i].result, 0);
-	}
+		must(call_end(&calls[i]));
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(result_of_barrier(&barriers[i]), 0);
 	pthread_barrier_destroy(&both);
 	rnl_pool_destroy(pool);
 }
@@ -577,8 +535,7 @@ TEST(hosts_that_wait_see_the_last_round_end, .timeout_s = 60)
 			must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 		must(rnl_job_wait(&after, RNL_FOREVER));
 		memset(&barrier, 0xa5, sizeof(barrier));
-		for (size_t b = 0; b < sizeof(barrier); b++)
-			ck_assert_int_eq(((unsigned char *)&barrier)[b], 0xa5);
+		ck_assert_bytes((unsigned char *)&barrier, sizeof(barrier), 0xa5);
 	}
 	rnl_pool_destroy(pool);
 }
