@@ -40,11 +40,18 @@ static void await_child(pid_t pid)
 	ck_assert_int_eq(WEXITSTATUS(status), 0);
 }
 
-/* Flushes output, which would otherwise be written twice, and forks. */
-static pid_t fork_clean(void)
+/* Calls a function in a child, which must exit with 0. */
+static void run_child(void (*fn)(void *arg), void *arg)
 {
-	fflush(NULL);
-	return fork();
+	pid_t pid;
+
+	fflush(NULL);	/* else output would be written twice */
+	pid = fork();
+	if (!pid) {
+		fn(arg);
+		_exit(0);
+	}
+	await_child(pid);
 }
 
 /*
@@ -77,23 +84,39 @@ static bool use_threads(struct rnl_pool *pool, int nr_workers)
 	return true;
 }
 
-/* Creates, uses and destroys a pool of the host device, as CUDA does not survive a fork. */
-static void use_own_pool(void)
+/* Creates a pool of the host device, as CUDA does not survive a fork. */
+static struct rnl_pool *own_pool_of(unsigned nr_workers)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_pool *pool;
-	struct rnl_barrier barrier;
-	struct rnl_job jobs[20];
-	char from[64], to[64];
 
-	attr.nr_workers = 2;
+	attr.nr_workers = nr_workers;
 	attr.device = "host";
 	CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
+	return pool;
+}
+
+/* Creates, uses and destroys a pool, a barrier and a queue. */
+static void use_own_pool(void)
+{
+	struct rnl_pool *pool = own_pool_of(2);
+	struct rnl_barrier barrier;
+	struct rnl_cq *cq;
+	struct rnl_job jobs[20], *list[20];
+	char from[64], to[64];
+
+	CHILD_ASSERT(!rnl_cq_create(&cq));
 	CHILD_ASSERT(!rnl_barrier_init(&barrier, pool));
+	CHILD_ASSERT(!rnl_pool_resize(pool, 3));
 	for (unsigned i = 0; i < COUNT(jobs); i++) {
 		CHILD_ASSERT(!rnl_job_init(&jobs[i], noop_fn));
 		CHILD_ASSERT(!rnl_barrier_add(&barrier, &jobs[i]));
-		CHILD_ASSERT(!rnl_submit(pool, &jobs[i]));
+		CHILD_ASSERT(!rnl_job_set_cq(&jobs[i], i % 2 ? cq : NULL));
+		CHILD_ASSERT(!rnl_submit_wait(pool, &jobs[i], RNL_FOREVER));
+	}
+	for (int left = COUNT(jobs) / 2, ret; left; left -= ret) {
+		ret = rnl_cq_reap(cq, list, COUNT(list), RNL_FOREVER);
+		CHILD_ASSERT(ret > 0);
 	}
 	CHILD_ASSERT(!rnl_barrier_wait(&barrier, RNL_FOREVER));
 	CHILD_ASSERT(!rnl_barrier_join(&barrier));
@@ -103,26 +126,48 @@ static void use_own_pool(void)
 	CHILD_ASSERT(!memcmp(from, to, sizeof(to)));
 	rnl_thread_attach(NULL);
 	rnl_pool_destroy(pool);
+	rnl_cq_destroy(cq);
 }
 
+/* The parent's objects. */
 struct parents {
 	struct rnl_pool *pool;
 	struct rnl_barrier barrier;
+	struct rnl_cq *cq;
+	struct rnl_order order;
 	struct rnl_job done, running, fresh;
+	struct rnl_job finished, held, notice;	/* finished: in the queue */
+	struct rnl_hold hold;
 	struct gate gate;
 	void *pinned, *on_device;
+	int fd;
 };
+
+static int take_hold_fn(struct rnl_job *job)
+{
+	return rnl_job_hold(job, &rnl_container_of(job, struct parents, held)->hold);
+}
 
 static void parents_setup(struct parents *p)
 {
 	p->pool = pool_of(2);
 	ck_assert(use_threads(p->pool, 2));
 	p->gate = (struct gate)GATE_INIT;
+	must(rnl_cq_create(&p->cq));
+	p->fd = rnl_cq_fd(p->cq);
 	submit_job(p->pool, &p->done, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&p->done), 0);
+	job_of(&p->finished, index_fn, NULL);
+	must(rnl_job_set_cq(&p->finished, p->cq));
+	must(rnl_submit(p->pool, &p->finished));
+	must(rnl_pool_drain(p->pool, RNL_FOREVER));
+	submit_job(p->pool, &p->held, take_hold_fn, NULL);
+	ck_eventually(figures_of(p->pool).held == 1);
+	must(rnl_order_init(&p->order, p->pool, 1));
 	must(rnl_barrier_init(&p->barrier, p->pool));
 	submit_in(p->pool, &p->barrier, &p->running, gated_fn, &p->gate);
 	gate_await(&p->gate, 1);
+	job_of(&p->notice, NULL, NULL);
 	job_of(&p->fresh, noop_fn, NULL);
 	must(rnl_memory_get(p->pool, RNL_PINNED, 64, &p->pinned, 0));
 	must(rnl_memory_get(p->pool, 0, 64, &p->on_device, 0));
@@ -130,10 +175,20 @@ static void parents_setup(struct parents *p)
 
 static void parents_goes_on(struct parents *p)
 {
+	struct rnl_job *list[2];
+
+	/* The child has not reaped, and has not read the shared descriptor. */
+	ck_assert_int_eq(rnl_cq_fd(p->cq), p->fd);
+	ck_assert_int_eq(rnl_cq_reap(p->cq, list, 2, 0), 1);
+	ck_assert_ptr_eq(list[0], &p->finished);
+	must(rnl_submit(p->pool, &p->finished));
+	ck_assert_int_eq(rnl_cq_reap(p->cq, list, 2, RNL_FOREVER), 1);
 	ck_assert_int_ne(rnl_job_wait(&p->running, 0), 0);
 	gate_open(&p->gate);
+	must(rnl_hold_release(&p->hold, 0));
 	must(rnl_barrier_wait(&p->barrier, RNL_FOREVER));
 	ck_assert_int_eq(submit_and_wait(p->pool, &p->fresh), 0);
+	ck_assert_int_eq(submit_and_wait(p->pool, &p->done), 0);
 	must(rnl_fill(p->on_device, 1, 64));
 	must(rnl_copy(p->pinned, p->on_device, 64));
 	must(rnl_stream_wait(RNL_FOREVER));
@@ -142,16 +197,64 @@ static void parents_goes_on(struct parents *p)
 	rnl_memory_put(p->pool, p->pinned);
 	rnl_memory_put(p->pool, p->on_device);
 	rnl_pool_destroy(p->pool);
+	rnl_cq_destroy(p->cq);
 }
 
-static void check_all_owner_dead(struct parents *p)
+static void never(struct rnl_job *job)
+{
+	(void)job;
+	_exit(1);
+}
+
+static void check_cq_owner_dead(struct parents *p)
+{
+	struct rnl_job *list[1] = { NULL };
+
+	CHILD_ASSERT(rnl_cq_fd(p->cq) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_cq_reap(p->cq, list, 1, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_cq_reap(p->cq, list, 1, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(!list[0]);
+	CHILD_ASSERT(rnl_job_set_cq(&p->fresh, p->cq) == -EOWNERDEAD);
+	/* The destroy frees the child's descriptor and memory. */
+	CHILD_ASSERT(fcntl(p->fd, F_GETFD) >= 0);
+	rnl_cq_destroy(p->cq);
+	CHILD_ASSERT(fcntl(p->fd, F_GETFD) == -1 && errno == EBADF);
+}
+
+static void check_objects_owner_dead(struct parents *p)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_health health = RNL_HEALTH_INIT;
 	struct rnl_job *list[1] = { &p->fresh };
 	struct rnl_barrier barrier;
+	char text[10];
 	void *mem;
 
+	CHILD_ASSERT(rnl_pool_resize(p->pool, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_read_stats(p->pool, 0, &stats) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_health(p->pool, &health) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_stats_text(p->pool, NULL, text, sizeof(text)) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_stats_text(p->pool, NULL, NULL, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit_wait(p->pool, &p->fresh, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_by_key_wait(p->pool, &p->fresh, 1, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_when(p->pool, &p->fresh, RNL_SPACE) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_hold(&p->held, &p->hold) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_hold_release(&p->hold, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_then(&p->held, &p->fresh) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_in_order(&p->order, &p->fresh) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_in_order_wait(&p->order, &p->fresh, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_barrier_notify(&p->barrier, &p->notice) == -EOWNERDEAD);
+	rnl_order_fini(&p->order);
+	submit_anew(&p->fresh);
+	check_cq_owner_dead(p);
+	CHILD_ASSERT(rnl_job_cancel(&p->running) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_cancel(&p->done) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_cq(&p->done, NULL) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_on_done(&p->done, never) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_deadline(&p->done, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_flags(&p->done, RNL_URGENT) == -EOWNERDEAD);
+	CHILD_ASSERT(!rnl_worker().data);
 	CHILD_ASSERT(rnl_pool_close(p->pool) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_drain(p->pool, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_device_describe(p->pool, NULL, 0, &info) == -EOWNERDEAD);
@@ -169,11 +272,6 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(rnl_barrier_wait(&p->barrier, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_barrier_join(&p->barrier) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_thread_attach(p->pool) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_fill(p->on_device, 2, 64) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_copy(p->pinned, p->on_device, 64) == -EOWNERDEAD);
-	CHILD_ASSERT(!rnl_stream());
-	CHILD_ASSERT(launch_store(NULL, NULL, 0) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_stream_wait(RNL_FOREVER) == -EOWNERDEAD);
 	mem = p;
 	CHILD_ASSERT(rnl_memory_get(p->pool, RNL_PINNED, 64, &mem, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_memory_get(p->pool, 0, 64, &mem, 0) == -EOWNERDEAD);
@@ -184,56 +282,68 @@ static void check_all_owner_dead(struct parents *p)
 	rnl_pool_destroy(p->pool);
 }
 
+static void check_all_owner_dead(void *arg)
+{
+	struct parents *p = arg;
+
+	CHILD_ASSERT(rnl_fill(p->on_device, 2, 64) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_copy(p->pinned, p->on_device, 64) == -EOWNERDEAD);
+	CHILD_ASSERT(!rnl_stream());
+	CHILD_ASSERT(launch_store(NULL, NULL, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_stream_wait(RNL_FOREVER) == -EOWNERDEAD);
+	check_objects_owner_dead(p);
+}
+
 TEST(in_a_child_every_call_on_the_parents_objects_returns_eownerdead)
 {
 	struct parents p;
-	pid_t pid;
 
 	parents_setup(&p);
-	pid = fork_clean();
+	run_child(check_all_owner_dead, &p);
+	parents_goes_on(&p);
+}
+
+#define skip_without_threads_after_fork() \
+	do { \
+		if (NO_THREADS_AFTER_FORK) \
+			test_skip("%.*s: clang's sanitizer can, gcc's cannot", \
+				  (int)strlen(__func__) - 3, __func__); \
+	} while (0)
+
+/* Uses pools in a child, and in a grandchild, which owns no objects of parent or grandparent. */
+static void use_own_pools(void *arg)
+{
+	struct parents *p = arg;
+	struct rnl_pool *own;
+	struct rnl_job job;
+	int status;
+	pid_t pid;
+
+	use_own_pool();
+	own = own_pool_of(1);
+	CHILD_ASSERT(use_threads(own, 1));
+	pid = fork();
 	if (!pid) {
-		check_all_owner_dead(&p);
+		CHILD_ASSERT(rnl_pool_close(own) == -EOWNERDEAD);
+		CHILD_ASSERT(rnl_pool_close(p->pool) == -EOWNERDEAD);
+		use_own_pool();
 		_exit(0);
 	}
-	await_child(pid);
-	parents_goes_on(&p);
+	CHILD_ASSERT(waitpid(pid, &status, 0) == pid && !status);
+	CHILD_ASSERT(!rnl_job_init(&job, noop_fn));
+	CHILD_ASSERT(!rnl_submit(own, &job));
+	CHILD_ASSERT(!rnl_job_wait(&job, RNL_FOREVER));
+	rnl_pool_destroy(own);
+	check_objects_owner_dead(p);
 }
 
 TEST(a_child_creates_its_own_pool_and_so_does_its_child)
 {
 	struct parents p;
-	pid_t pid;
 
-	if (NO_THREADS_AFTER_FORK)
-		test_skip("a_child_creates_its_own_pool_and_so_does_its_child: clang's sanitizer can, gcc's cannot");
+	skip_without_threads_after_fork();
 	parents_setup(&p);
-	pid = fork_clean();
-	if (!pid) {
-		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-		struct rnl_pool *own;
-		int status;
-
-		use_own_pool();
-		attr.nr_workers = 1;
-		attr.device = "host";
-		CHILD_ASSERT(!rnl_pool_create(&own, &attr));
-		CHILD_ASSERT(use_threads(own, 1));
-		/* The grandchild owns no objects of its parent or grandparent. */
-		pid = fork_clean();
-		if (!pid) {
-			CHILD_ASSERT(rnl_pool_close(own) == -EOWNERDEAD);
-			CHILD_ASSERT(rnl_pool_close(p.pool) == -EOWNERDEAD);
-			use_own_pool();
-			_exit(0);
-		}
-		CHILD_ASSERT(waitpid(pid, &status, 0) == pid && !status);
-		CHILD_ASSERT(!rnl_job_init(&p.fresh, noop_fn));
-		CHILD_ASSERT(!rnl_submit(own, &p.fresh));
-		CHILD_ASSERT(!rnl_job_wait(&p.fresh, RNL_FOREVER));
-		rnl_pool_destroy(own);
-		_exit(0);
-	}
-	await_child(pid);
+	run_child(use_own_pools, &p);
 	parents_goes_on(&p);
 }
 
@@ -257,13 +367,12 @@ static int forking_fn(struct rnl_job *job)
 	_exit(0);
 }
 
-TEST(a_job_that_forks_harms_neither_process)
+TEST(a_job_that_forks_does_no_harm_to_parent_and_child)
 {
 	struct parents p;
 	struct forking forking = { .parents = &p };
 
-	if (NO_THREADS_AFTER_FORK)
-		test_skip("a_job_that_forks_harms_neither_process: clang's sanitizer can, gcc's cannot");
+	skip_without_threads_after_fork();
 	parents_setup(&p);
 	fflush(NULL);
 	submit_job(p.pool, &forking.job, forking_fn, NULL);
@@ -274,59 +383,73 @@ TEST(a_job_that_forks_harms_neither_process)
 
 /* ---- exits --------------------------------------------------------------- */
 
+/* CUDA's own exit handlers do not survive a fork. */
+static void leave(void)
+{
+	if (on_host())
+		exit(0);
+}
+
+static void only_exit(void *arg)
+{
+	(void)arg;
+	leave();
+}
+
+static void destroy_and_exit(void *arg)
+{
+	struct parents *p = arg;
+
+	rnl_pool_destroy(p->pool);
+	leave();
+}
+
+static void use_own_and_exit(void *arg)
+{
+	(void)arg;
+	use_own_pool();
+	leave();
+}
+
 TEST(a_child_that_exits_does_it_cleanly)
 {
 	struct parents p;
 
-	if (NO_THREADS_AFTER_FORK)
-		test_skip("a_child_that_exits_does_it_cleanly: clang's sanitizer can, gcc's cannot");
+	skip_without_threads_after_fork();
 	parents_setup(&p);
-	for (int i = 0; i < 3; i++) {
-		pid_t pid = fork_clean();
-
-		if (!pid) {
-			if (i == 1)
-				rnl_pool_destroy(p.pool);
-			if (i == 2)
-				use_own_pool();
-			/* CUDA's own exit handlers do not survive a fork. */
-			if (!on_host())
-				_exit(0);
-			exit(0);
-		}
-		await_child(pid);
-	}
+	run_child(only_exit, &p);
+	run_child(destroy_and_exit, &p);
+	run_child(use_own_and_exit, &p);
 	parents_goes_on(&p);
+}
+
+static void exit_under_load(void *arg)
+{
+	enum { NR = 2000, WORKERS = 3 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_job *jobs = calloc(NR, sizeof(*jobs));
+	static struct rnl_pool *pool;
+	void *mem;
+
+	(void)arg;
+	attr.nr_workers = WORKERS;
+	attr.device = test_device();
+	CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
+	CHILD_ASSERT(!rnl_memory_get(pool, 0, (WORKERS + 1) * 64, &mem, 0));
+	CHILD_ASSERT(!rnl_thread_attach(pool));
+	for (int i = 0; i < NR; i++) {
+		CHILD_ASSERT(!rnl_job_init(&jobs[i], fill_own_fn));
+		jobs[i].user = mem;
+		CHILD_ASSERT(!rnl_submit(pool, &jobs[i]));
+	}
+	CHILD_ASSERT(!rnl_fill((char *)mem + WORKERS * 64, 2, 64));
+	exit(0);
 }
 
 TEST(a_process_that_exits_under_load_does_it_cleanly)
 {
-	enum { NR = 2000, WORKERS = 3 };
-
-	for (int round = 0; round < 5; round++) {
-		pid_t pid = fork_clean();
-
-		if (!pid) {
-			struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-			struct rnl_job *jobs = calloc(NR, sizeof(*jobs));
-			static struct rnl_pool *pool;
-			void *mem;
-
-			attr.nr_workers = WORKERS;
-			attr.device = test_device();
-			CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
-			CHILD_ASSERT(!rnl_memory_get(pool, 0, (WORKERS + 1) * 64, &mem, 0));
-			CHILD_ASSERT(!rnl_thread_attach(pool));
-			for (int i = 0; i < NR; i++) {
-				CHILD_ASSERT(!rnl_job_init(&jobs[i], fill_own_fn));
-				jobs[i].user = mem;
-				CHILD_ASSERT(!rnl_submit(pool, &jobs[i]));
-			}
-			CHILD_ASSERT(!rnl_fill((char *)mem + WORKERS * 64, 2, 64));
-			exit(0);
-		}
-		await_child(pid);
-	}
+	for (int round = 0; round < 5; round++)
+		run_child(exit_under_load, NULL);
 }
 
 /* ---- rnl_setup() --------------------------------------------------------- */
@@ -351,18 +474,18 @@ TEST(setup_sets_the_variable_while_there_is_one_thread)
 	must(rnl_setup());
 }
 
-static void *gate_thread(void *gate)
+static int wait_at_gate(void *gate)
 {
 	gate_wait(gate);
-	return NULL;
+	return 0;
 }
 
-TEST(setup_changes_nothing_beside_other_threads)
+TEST(setup_changes_nothing_if_other_threads_run)
 {
 	struct gate gate = GATE_INIT;
-	pthread_t thread;
+	struct call call;
 
-	must(pthread_create(&thread, NULL, gate_thread, &gate));
+	call_start(&call, wait_at_gate, &gate);
 	gate_await(&gate, 1);
 	unsetenv(VARIABLE);
 	ck_assert_int_eq(rnl_setup(), -EBUSY);
@@ -371,170 +494,5 @@ TEST(setup_changes_nothing_beside_other_threads)
 	must(rnl_setup());
 	ck_assert_str_eq(getenv(VARIABLE), "9");
 	gate_open(&gate);
-	pthread_join(thread, NULL);
-}
-
-/* ---- queues, resizes, figures -------------------------------------------- */
-
-struct more {
-	struct rnl_pool *pool;
-	struct rnl_cq *cq;
-	struct gate gate;
-	struct rnl_job running, done, finished, fresh;	/* finished: in the queue */
-	struct rnl_job held, notice;
-	struct rnl_hold hold;
-	struct rnl_order order;
-	struct rnl_barrier barrier;
-	int fd;
-};
-
-static int take_hold_fn(struct rnl_job *job)
-{
-	return rnl_job_hold(job, &rnl_container_of(job, struct more, held)->hold);
-}
-
-static void never(struct rnl_job *job)
-{
-	(void)job;
-	_exit(1);
-}
-
-static void more_setup(struct more *m)
-{
-	m->pool = pool_of(2);
-	ck_assert(use_threads(m->pool, 2));
-	m->gate = (struct gate)GATE_INIT;
-	must(rnl_cq_create(&m->cq));
-	m->fd = rnl_cq_fd(m->cq);
-	submit_job(m->pool, &m->done, noop_fn, NULL);
-	ck_assert_int_eq(result_of(&m->done), 0);
-	job_of(&m->finished, index_fn, NULL);
-	must(rnl_job_set_cq(&m->finished, m->cq));
-	must(rnl_submit(m->pool, &m->finished));
-	must(rnl_pool_drain(m->pool, RNL_FOREVER));
-	submit_job(m->pool, &m->held, take_hold_fn, NULL);
-	ck_eventually(figures_of(m->pool).held == 1);
-	must(rnl_order_init(&m->order, m->pool, 1));
-	must(rnl_barrier_init(&m->barrier, m->pool));
-	job_of(&m->notice, NULL, NULL);
-	submit_job(m->pool, &m->running, gated_fn, &m->gate);
-	gate_await(&m->gate, 1);
-	job_of(&m->fresh, noop_fn, NULL);
-}
-
-static void check_more_owner_dead(struct more *m)
-{
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-	struct rnl_health health = RNL_HEALTH_INIT;
-	struct rnl_job *list[1] = { NULL };
-	char text[10] = "untouched";
-
-	CHILD_ASSERT(rnl_pool_resize(m->pool, 1) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_pool_read_stats(m->pool, 0, &stats) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_pool_health(m->pool, &health) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, text, sizeof(text)) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, NULL, 0) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_submit_wait(m->pool, &m->fresh, RNL_FOREVER) == -EOWNERDEAD);
-	CHILD_ASSERT(submit_by_key_wait(m->pool, &m->fresh, 1, RNL_FOREVER) == -EOWNERDEAD);
-	CHILD_ASSERT(submit_when(m->pool, &m->fresh, RNL_SPACE) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_hold(&m->held, &m->hold) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_hold_release(&m->hold, 0) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_set_then(&m->held, &m->fresh) == -EOWNERDEAD);
-	CHILD_ASSERT(submit_in_order(&m->order, &m->fresh) == -EOWNERDEAD);
-	CHILD_ASSERT(submit_in_order_wait(&m->order, &m->fresh, 0) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_barrier_notify(&m->barrier, &m->notice) == -EOWNERDEAD);
-	rnl_order_fini(&m->order);
-	CHILD_ASSERT(rnl_cq_fd(m->cq) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_cq_reap(m->cq, list, 1, 0) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_cq_reap(m->cq, list, 1, RNL_FOREVER) == -EOWNERDEAD);
-	CHILD_ASSERT(!list[0]);
-	CHILD_ASSERT(rnl_job_set_cq(&m->fresh, m->cq) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_cancel(&m->running) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_cancel(&m->done) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_set_cq(&m->done, NULL) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_set_on_done(&m->done, never) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_set_deadline(&m->done, 1) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_set_flags(&m->done, RNL_URGENT) == -EOWNERDEAD);
-	CHILD_ASSERT(!rnl_worker().data);
-	/* The destroy frees the child's descriptor and memory. */
-	CHILD_ASSERT(fcntl(m->fd, F_GETFD) >= 0);
-	rnl_cq_destroy(m->cq);
-	CHILD_ASSERT(fcntl(m->fd, F_GETFD) == -1 && errno == EBADF);
-	m->cq = NULL;
-}
-
-/* Creates and uses a queue of the child's own. */
-static void use_own_queue(void)
-{
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool;
-	struct rnl_cq *cq;
-	struct rnl_job jobs[20], *list[20];
-
-	attr.nr_workers = 2;
-	attr.device = "host";
-	CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
-	CHILD_ASSERT(!rnl_cq_create(&cq));
-	CHILD_ASSERT(!rnl_pool_resize(pool, 3));
-	for (unsigned i = 0; i < COUNT(jobs); i++) {
-		CHILD_ASSERT(!rnl_job_init(&jobs[i], noop_fn));
-		CHILD_ASSERT(!rnl_job_set_cq(&jobs[i], cq));
-		CHILD_ASSERT(!rnl_submit_wait(pool, &jobs[i], RNL_FOREVER));
-	}
-	for (int left = COUNT(jobs), ret; left; left -= ret) {
-		ret = rnl_cq_reap(cq, list, COUNT(list), RNL_FOREVER);
-		CHILD_ASSERT(ret > 0);
-	}
-	rnl_cq_destroy(cq);
-	rnl_pool_destroy(pool);
-}
-
-TEST(in_a_child_the_parents_queues_and_jobs_are_left_alone)
-{
-	struct rnl_job *list[2];
-	struct more m;
-	pid_t pid;
-
-	more_setup(&m);
-	pid = fork_clean();
-	if (!pid) {
-		check_more_owner_dead(&m);
-		_exit(0);
-	}
-	await_child(pid);
-	/* The child has not reaped, and has not read the shared descriptor. */
-	ck_assert_int_eq(rnl_cq_fd(m.cq), m.fd);
-	ck_assert_int_eq(rnl_cq_reap(m.cq, list, 2, 0), 1);
-	ck_assert_ptr_eq(list[0], &m.finished);
-	must(rnl_submit(m.pool, &m.finished));
-	ck_assert_int_eq(rnl_cq_reap(m.cq, list, 2, RNL_FOREVER), 1);
-	gate_open(&m.gate);
-	must(rnl_hold_release(&m.hold, 0));
-	ck_assert_int_eq(result_of(&m.running), 0);
-	ck_assert_int_eq(submit_and_wait(m.pool, &m.done), 0);
-	rnl_thread_attach(NULL);
-	rnl_pool_destroy(m.pool);
-	rnl_cq_destroy(m.cq);
-}
-
-TEST(a_child_has_queues_and_resizes_of_its_own)
-{
-	struct more m;
-	pid_t pid;
-
-	if (NO_THREADS_AFTER_FORK)
-		test_skip("a_child_has_queues_and_resizes_of_its_own: clang's sanitizer can, gcc's cannot");
-	more_setup(&m);
-	pid = fork_clean();
-	if (!pid) {
-		use_own_queue();
-		check_more_owner_dead(&m);
-		_exit(0);
-	}
-	await_child(pid);
-	gate_open(&m.gate);
-	must(rnl_hold_release(&m.hold, 0));
-	rnl_thread_attach(NULL);
-	rnl_pool_destroy(m.pool);
-	rnl_cq_destroy(m.cq);
+	must(call_end(&call));
 }

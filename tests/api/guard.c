@@ -26,10 +26,8 @@ static void ground_init(struct ground *g, struct rnl_pool *pool)
 {
 	void *mem[4];
 
-	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem[0], 0));
-	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem[1], 0));
-	must(rnl_memory_get(pool, 0, BYTES, &mem[2], 0));
-	must(rnl_memory_get(pool, 0, BYTES, &mem[3], 0));
+	for (int i = 0; i < 4; i++)
+		must(rnl_memory_get(pool, i < 2 ? RNL_PINNED : 0, BYTES, &mem[i], 0));
 	*g = (struct ground){ mem[0], mem[1], mem[2], mem[3], 0 };
 	for (unsigned i = 0; i < BYTES; i++) {
 		g->in[i] = (unsigned char)(i * 7 + 1);
@@ -165,57 +163,43 @@ static int (*const correct[])(struct rnl_job *job) = {
 /* Runs each job twice in a row and stores the results. */
 static void run_correct(struct rnl_pool *pool, struct ground *g, int *results)
 {
+	ground_init(g, pool);
 	for (unsigned i = 0; i < 2 * COUNT(correct); i++)
 		results[i] = run_job(pool, correct[i / 2], g);
 }
 
-static void compare_with_unguarded(uint32_t guard, uint32_t stream)
+TEST(correct_jobs_are_called_once_have_no_findings_and_do_what_they_do_unguarded, .loops = 3)
 {
+	static const struct {
+		uint32_t guard, stream;
+	} ways[] = {
+		{ RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD },
+		{ RNL_GUARD_REPORT, RNL_STREAM_PRIVATE },
+		{ RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD },
+	};
 	int plain[2 * COUNT(correct)], watched[2 * COUNT(correct)];
-	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_OFF, stream, 3);
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_OFF, ways[_i].stream, 3), *guarded;
 	struct ground g, h;
 
-	ground_init(&g, pool);
 	run_correct(pool, &g, plain);
 	ck_assert_uint_eq(figures_of(pool).guard.functions, 0);
 	rnl_pool_drain(pool, RNL_FOREVER);
-
-	{
-		struct rnl_pool *guarded = guarded_pool(&said, guard, stream, 3);
-
-		ground_init(&h, guarded);
-		run_correct(guarded, &h, watched);
-		ck_assert_msg(!said.nr, "said: %s", said.lines[0]);
-		ck_assert_uint_eq(findings_of(guarded), 0);
-		ck_assert_uint_eq(figures_of(guarded).guard.functions, COUNT(correct));
-		ck_assert_uint_eq(figures_of(guarded).guard.twice, 0);
-		ck_assert_uint_eq(figures_of(guarded).guard.postponed, 0);
-		/* Each function was called once per run. */
-		ck_assert_uint_eq(h.nr_calls, 2 * COUNT(correct));
-		ck_assert_int_eq(memcmp(plain, watched, sizeof(plain)), 0);
-		ck_assert_int_eq(memcmp(g.out, h.out, BYTES), 0);
-		ck_assert_uint_eq(h.out[1720], 3);
-		ground_fini(&h, guarded);
-		rnl_pool_destroy(guarded);
-	}
+	guarded = guarded_pool(&said, ways[_i].guard, ways[_i].stream, 3);
+	run_correct(guarded, &h, watched);
+	ck_assert_msg(!said.nr, "said: %s", said.lines[0]);
+	ck_assert_uint_eq(findings_of(guarded), 0);
+	ck_assert_uint_eq(figures_of(guarded).guard.functions, COUNT(correct));
+	ck_assert_uint_eq(figures_of(guarded).guard.twice, 0);
+	ck_assert_uint_eq(figures_of(guarded).guard.postponed, 0);
+	/* Each function was called once per run. */
+	ck_assert_uint_eq(h.nr_calls, 2 * COUNT(correct));
+	ck_assert_mem_eq(plain, watched, sizeof(plain));
+	ck_assert_mem_eq(g.out, h.out, BYTES);
+	ck_assert_uint_eq(h.out[1720], 3);
+	ground_fini(&h, guarded);
+	rnl_pool_destroy(guarded);
 	ground_fini(&g, pool);
 	rnl_pool_destroy(pool);
-}
-
-TEST(twenty_correct_jobs_are_called_once_give_what_they_give_and_nothing_is_found)
-{
-	ck_assert_uint_eq(COUNT(correct), 20);
-	compare_with_unguarded(RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD);
-}
-
-TEST(so_they_are_on_private_streams)
-{
-	compare_with_unguarded(RNL_GUARD_REPORT, RNL_STREAM_PRIVATE);
-}
-
-TEST(so_they_are_by_the_strict_guard)
-{
-	compare_with_unguarded(RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD);
 }
 
 /* ---- jobs with findings ------------------------------------------------------ */
@@ -311,41 +295,40 @@ static const struct {
 	unsigned calls;			/* in report mode, in two runs */
 	bool cuda;
 } bad_jobs[] = {
-#define AT(field) offsetof(struct rnl_pool_stats, field)
-	{ bad_waits, "bad_waits()", "waits", AT(guard.waits), 2, false },
-	{ bad_copies_pageable, "bad_copies_pageable()", "pageable", AT(guard.pageable), 3, false },
-	{ bad_copies_to_pageable, "bad_copies_to_pageable()", "pageable", AT(guard.pageable), 3, false },
-	{ bad_locks_memory, "bad_locks_memory()", "memory", AT(guard.memory), 2, false },
-	{ bad_uses_legacy, "bad_uses_legacy()", "legacy", AT(guard.legacy), 3, true },
-	{ bad_uses_legacy_and_goes_on, "bad_uses_legacy_and_goes_on()", "legacy", AT(guard.legacy), 3, true },
-	{ bad_uses_legacy_and_forgets_why_not, "bad_uses_legacy_and_forgets_why_not()", "legacy",
-	  AT(guard.unclear), 3, true },
-	{ bad_waits_for_the_device, "bad_waits_for_the_device()", "waits", AT(guard.waits_or_memory), 3, true },
-	{ bad_waits_for_its_stream, "bad_waits_for_its_stream()", "waits", AT(guard.waits_or_memory), 3, true },
-	{ bad_allocates, "bad_allocates()", "memory", AT(guard.waits_or_memory), 3, true },
-	{ bad_copies_raw_pageable, "bad_copies_raw_pageable()", "pageable", AT(guard.pageable), 3, true },
+#define BAD(fn, text, field, ...) \
+	{ fn, #fn "()", text, offsetof(struct rnl_pool_stats, guard.field), __VA_ARGS__ }
+	BAD(bad_waits, "waits", waits, 2, false),
+	BAD(bad_copies_pageable, "pageable", pageable, 3, false),
+	BAD(bad_copies_to_pageable, "pageable", pageable, 3, false),
+	BAD(bad_locks_memory, "memory", memory, 2, false),
+	BAD(bad_uses_legacy, "legacy", legacy, 3, true),
+	BAD(bad_uses_legacy_and_goes_on, "legacy", legacy, 3, true),
+	BAD(bad_uses_legacy_and_forgets_why_not, "legacy", unclear, 3, true),
+	BAD(bad_waits_for_the_device, "waits", waits_or_memory, 3, true),
+	BAD(bad_waits_for_its_stream, "waits", waits_or_memory, 3, true),
+	BAD(bad_allocates, "memory", waits_or_memory, 3, true),
+	BAD(bad_copies_raw_pageable, "pageable", pageable, 3, true),
 };
 
 static int run_bad(struct rnl_pool *pool, unsigned i, struct bad *b)
 {
-	struct rnl_job job;
-
-	job_of(&job, bad_jobs[i].fn, b);
 	if (bad_jobs[i].cuda)
 		add_cuda_unit();
-	must(rnl_submit(pool, &job));
-	return result_of(&job);
+	return run_job(pool, bad_jobs[i].fn, b);
+}
+
+static uint64_t figure_in(const struct rnl_pool_stats *stats, size_t offset)
+{
+	return *(const uint64_t *)(const void *)((const char *)stats + offset);
 }
 
 static struct bad bad;
 
-TEST(what_a_job_should_not_do_is_found_named_counted_and_done, .loops = COUNT(bad_jobs))
+TEST(a_finding_is_named_and_counted_and_the_work_is_done, .loops = COUNT(bad_jobs))
 {
 	const bool is_cuda = bad_jobs[_i].cuda;
 	unsigned char out[2][BYTES], device[2][BYTES], pageable[2][BYTES];
 	struct rnl_pool *pool;
-	uint64_t counted;
-	int results[2];
 
 	if (is_cuda && on_host())
 		test_skip("%s: a CUDA call", bad_jobs[_i].name);
@@ -357,23 +340,21 @@ TEST(what_a_job_should_not_do_is_found_named_counted_and_done, .loops = COUNT(ba
 		memset(bad.pageable, 0x61, BYTES);
 		ground_init(&bad.ground, pool);
 		ck_assert_int_eq(run_job(pool, copies_in, &bad.ground), 0);
-		results[guard] = run_bad(pool, (unsigned)_i, &bad);
-		ck_assert_int_eq(results[guard], 0);
-		ck_assert_int_eq(run_bad(pool, (unsigned)_i, &bad), results[guard]);
+		for (int run = 0; run < 2; run++)
+			ck_assert_int_eq(run_bad(pool, (unsigned)_i, &bad), 0);
 		memcpy(out[guard], bad.ground.out, BYTES);
 		memcpy(pageable[guard], bad.pageable, BYTES);
 		ck_assert_int_eq(run_job(pool, copies_on, &bad.ground), 0);
 		ck_assert_int_eq(run_job(pool, copies_out, &bad.ground), 0);
 		memcpy(device[guard], bad.ground.out, BYTES);
 		stats = figures_of(pool);
-		memcpy(&counted, (const char *)&stats + bad_jobs[_i].figure, sizeof(counted));
 		if (guard == RNL_GUARD_REPORT) {
 			ck_assert_msg(has_said(&said, bad_jobs[_i].name, bad_jobs[_i].text),
 				      "said %u: %s", said.nr, said.lines[0]);
 			ck_assert_uint_eq(findings_of(pool), 1);
 			/* On a GPU the driver's log may have further messages. */
 			if (!is_cuda || test_fake())
-				ck_assert_uint_eq(counted, 1);
+				ck_assert_uint_eq(figure_in(&stats, bad_jobs[_i].figure), 1);
 			ck_assert_uint_eq(bad.nr_calls, bad_jobs[_i].calls);
 			ck_assert_uint_eq(stats.guard.twice, bad_jobs[_i].calls - 2);
 		} else {
@@ -383,52 +364,45 @@ TEST(what_a_job_should_not_do_is_found_named_counted_and_done, .loops = COUNT(ba
 		ground_fini(&bad.ground, pool);
 		rnl_pool_destroy(pool);
 	}
-	ck_assert_int_eq(memcmp(out[0], out[1], BYTES), 0);
-	ck_assert_int_eq(memcmp(device[0], device[1], BYTES), 0);
-	ck_assert_int_eq(memcmp(pageable[0], pageable[1], BYTES), 0);
+	ck_assert_mem_eq(out[0], out[1], BYTES);
+	ck_assert_mem_eq(device[0], device[1], BYTES);
+	ck_assert_mem_eq(pageable[0], pageable[1], BYTES);
 }
 
-TEST(what_the_drivers_log_names_is_told_apart)
+TEST(the_drivers_log_tells_waits_from_memory)
 {
-	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+	int (*plan)(const char *text) = CUDA(int (*)(const char *), "fake_plan");
 	static const struct {
 		int (*fn)(struct rnl_job *job);
 		const char *name, *call;
 		size_t figure;
-	} notified[] = {
-		{ bad_waits_for_the_device, "bad_waits_for_the_device()", "[cudaDeviceSynchronize]",
-		  AT(guard.waits) },
-		{ bad_waits_for_its_stream, "bad_waits_for_its_stream()", "[cudaStreamSynchronize]",
-		  AT(guard.waits) },
-		{ bad_allocates, "bad_allocates()", "[cudaMalloc]", AT(guard.memory) },
+	} logged[] = {
+		BAD(bad_waits_for_the_device, "[cudaDeviceSynchronize]", waits),
+		BAD(bad_waits_for_its_stream, "[cudaStreamSynchronize]", waits),
+		BAD(bad_allocates, "[cudaMalloc]", memory),
 	};
-	struct rnl_pool *pool;
 
 	if (!test_fake())
-		test_skip("the double's log is what this is about");
-	ck_assert_int_eq(plan("logs"), 0);
-	for (unsigned i = 0; i < COUNT(notified); i++) {
+		test_skip("this is about the double's log");
+	must(plan("logs"));
+	add_cuda_unit();
+	for (unsigned i = 0; i < COUNT(logged); i++) {
+		struct rnl_pool *pool =
+			guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
 		struct rnl_pool_stats stats;
-		uint64_t counted;
-		struct rnl_job job;
 
-		pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
 		ground_init(&bad.ground, pool);
-		job_of(&job, notified[i].fn, &bad);
-		add_cuda_unit();
-		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
-		ck_assert_msg(has_said(&said, notified[i].name, notified[i].call), "said: %s",
-			      said.lines[0]);
+		ck_assert_int_eq(run_job(pool, logged[i].fn, &bad), 0);
 		stats = figures_of(pool);
-		memcpy(&counted, (const char *)&stats + notified[i].figure, sizeof(counted));
-		ck_assert_msg(counted == 1, "said: %s", said.lines[0]);
+		ck_assert_msg(has_said(&said, logged[i].name, logged[i].call) &&
+			      figure_in(&stats, logged[i].figure) == 1, "said: %s", said.lines[0]);
 		ck_assert_uint_eq(findings_of(pool), 1);
 		ground_fini(&bad.ground, pool);
 		rnl_pool_destroy(pool);
 	}
 }
 
-TEST(the_strict_guard_has_such_a_job_fail_and_nothing_of_it_done, .loops = COUNT(bad_jobs))
+TEST(the_strict_guard_fails_such_a_job_without_its_work, .loops = COUNT(bad_jobs))
 {
 	const bool is_cuda = bad_jobs[_i].cuda;
 	struct rnl_pool *pool;
@@ -451,7 +425,7 @@ TEST(the_strict_guard_has_such_a_job_fail_and_nothing_of_it_done, .loops = COUNT
 	/* The next job works as before. */
 	ck_assert_int_eq(run_job(pool, copies_on, &bad.ground), 0);
 	ck_assert_int_eq(run_job(pool, copies_out, &bad.ground), 0);
-	ck_assert_int_eq(memcmp(bad.ground.out, bad.ground.in, BYTES), 0);
+	ck_assert_mem_eq(bad.ground.out, bad.ground.in, BYTES);
 	ground_fini(&bad.ground, pool);
 	rnl_pool_destroy(pool);
 }
@@ -459,33 +433,35 @@ TEST(the_strict_guard_has_such_a_job_fail_and_nothing_of_it_done, .loops = COUNT
 TEST(on_a_private_stream_the_legacy_one_is_found_too)
 {
 	struct rnl_pool *pool;
-	struct rnl_job job;
 
 	if (on_host())
 		test_skip("the host device has no legacy stream");
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PRIVATE, 2);
 	ground_init(&bad.ground, pool);
-	job_of(&job, bad_uses_legacy_alone, &bad);
 	add_cuda_unit();
-	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	ck_assert_int_eq(run_job(pool, bad_uses_legacy_alone, &bad), 0);
 	ck_assert(has_said(&said, "bad_uses_legacy_alone()", "no order"));
 	ck_assert_uint_eq(figures_of(pool).guard.legacy, 1);
 	ground_fini(&bad.ground, pool);
 	rnl_pool_destroy(pool);
 }
 
-TEST(what_was_found_is_in_the_text_for_prometheus)
+TEST(findings_are_in_the_text_for_prometheus)
 {
+	static const char *const lines[] = {
+		"\nrnl_guard_findings_total{pool=\"p\",kind=\"pageable_copy\"} 1\n",
+		"\nrnl_guard_findings_total{pool=\"p\",kind=\"legacy_stream\"} 0\n",
+		"\nrnl_guard_functions_total{pool=\"p\"} 1\n",
+		"\nrnl_guard_called_again_total{pool=\"p\"} 1\n",
+	};
 	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
 	static char text[65536];
 
 	ground_init(&bad.ground, pool);
 	ck_assert_int_eq(run_bad(pool, 1, &bad), 0);
 	ck_assert_int_gt(rnl_pool_stats_text(pool, "p", text, sizeof(text)), 0);
-	ck_assert_ptr_nonnull(strstr(text, "\nrnl_guard_findings_total{pool=\"p\",kind=\"pageable_copy\"} 1\n"));
-	ck_assert_ptr_nonnull(strstr(text, "\nrnl_guard_findings_total{pool=\"p\",kind=\"legacy_stream\"} 0\n"));
-	ck_assert_ptr_nonnull(strstr(text, "\nrnl_guard_functions_total{pool=\"p\"} 1\n"));
-	ck_assert_ptr_nonnull(strstr(text, "\nrnl_guard_called_again_total{pool=\"p\"} 1\n"));
+	for (unsigned i = 0; i < COUNT(lines); i++)
+		ck_assert_msg(strstr(text, lines[i]), "no %s", lines[i]);
 	ground_fini(&bad.ground, pool);
 	rnl_pool_destroy(pool);
 

@@ -26,6 +26,20 @@ static void assert_whole(const char *text)
 	ck_assert_int_eq(count(text, "\"ph\":\"b\""), count(text, "\"ph\":\"e\""));
 }
 
+#define TRACE_TEST(name, ...) \
+	TEST(name, .setup = set_path, .teardown = remove_file, ##__VA_ARGS__)
+
+/* Stops a trace.  Returns its text, which the caller frees. */
+static char *stop_and_read(struct rnl_pool *pool)
+{
+	char *text;
+
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	assert_whole(text);
+	return text;
+}
+
 /* Returns a number by its name, from the last event. */
 static long figure(const char *text, const char *name)
 {
@@ -44,9 +58,8 @@ static void run_jobs(struct rnl_pool *pool, unsigned nr, char *memory)
 	struct rnl_job jobs[NR];
 
 	ck_assert_uint_le(nr, NR);
-	for (unsigned i = 0; i < nr; i++) {
+	for (unsigned i = 0; i < nr; i++)
 		submit_job(pool, &jobs[i], memory && i % 2 ? fill_own_fn : noop_fn, memory);
-	}
 	for (unsigned i = 0; i < nr; i++)
 		(void)result_of(&jobs[i]);
 }
@@ -59,7 +72,7 @@ static char *device_memory(struct rnl_pool *pool)
 	return memory;
 }
 
-TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(has_each_job_once, .loops = 3)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
 	struct rnl_pool *pool = pool_of(3);
@@ -68,9 +81,7 @@ TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_f
 	attr.timing = (uint32_t)_i;
 	must(rnl_trace_start(pool, path, &attr));
 	run_jobs(pool, NR, memory);
-	must(rnl_trace_stop(pool));
-	text = text_of(path);
-	assert_whole(text);
+	text = stop_and_read(pool);
 	ck_assert_uint_eq(count(text, "\"cat\":\"job\""), NR);
 	ck_assert_uint_eq(count(text, "\"name\":\"fill_own_fn\",\"cat\":\"job\""), NR / 2);
 	ck_assert_uint_eq(count(text, "\"name\":\"submit\""), NR);
@@ -83,10 +94,10 @@ TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_f
 	ck_assert_int_eq(figure(text, "flown"), on_host() ? NR / 2 : NR);
 	ck_assert_uint_eq(count(text, "\"ph\":\"b\""), (unsigned)figure(text, "flown"));
 	ck_assert_uint_eq(count(text, "\"cat\":\"device\""), (unsigned)figure(text, "timed"));
-	if (attr.timing == RNL_TRACE_EVERY)
+	if (attr.timing == RNL_TRACE_EVERY) {
 		ck_assert_int_eq(figure(text, "timed"), figure(text, "flown"));
-	if (attr.timing == RNL_TRACE_EVERY)
 		ck_assert_uint_eq(count(text, "\"cat\":\"kernel\""), NR / 2);
+	}
 	if (attr.timing == RNL_TRACE_HOST)
 		ck_assert_int_eq(figure(text, "timed"), 0);
 	ck_assert_uint_eq(figures_of(pool).untraced, 0);
@@ -95,7 +106,7 @@ TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_f
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_knows_jobs_that_did_not_run, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(knows_jobs_that_did_not_run)
 {
 	struct gate gate = GATE_INIT;
 	struct rnl_pool *pool = pool_of(1);
@@ -119,9 +130,7 @@ TEST(test_knows_jobs_that_did_not_run, .setup = set_path, .teardown = remove_fil
 	ck_assert_int_eq(result_of(&cancelled), -ECANCELED);
 	ck_assert_int_eq(result_of(&late), -ETIMEDOUT);
 	(void)result_of(&held);
-	must(rnl_trace_stop(pool));
-	text = text_of(path);
-	assert_whole(text);
+	text = stop_and_read(pool);
 	ck_assert_uint_eq(count(text, "\"result\":-125"), 1);
 	ck_assert_uint_eq(count(text, "\"result\":-110"), 1);
 	ck_assert_int_eq(figure(text, "jobs"), 3);
@@ -134,7 +143,7 @@ static int wait_for(void *job)
 	return rnl_job_wait(job, RNL_FOREVER);
 }
 
-TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(arrows_lead_to_the_waits_for_a_barrier)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct rnl_barrier barrier;
@@ -145,9 +154,8 @@ TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown =
 
 	must(rnl_trace_start(pool, path, NULL));
 	must(rnl_barrier_init(&barrier, pool));
-	for (unsigned i = 0; i < COUNT(jobs); i++) {
+	for (unsigned i = 0; i < COUNT(jobs); i++)
 		submit_in(pool, &barrier, &jobs[i], i ? noop_fn : gated_fn, &gate);
-	}
 	job_of(&after, noop_fn, NULL);
 	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_submit(pool, &after));
@@ -157,9 +165,7 @@ TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown =
 	(void)call_end(&wait);
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	(void)result_of(&after);
-	must(rnl_trace_stop(pool));
-	text = text_of(path);
-	assert_whole(text);
+	text = stop_and_read(pool);
 	/* One arrow to each job, and one from each job to a wait or to the job after it. */
 	ck_assert_uint_eq(count(text, "\"cat\":\"flow\",\"ph\":\"s\""), COUNT(jobs) + 1);
 	ck_assert_uint_ge(count(text, "\"cat\":\"join\",\"ph\":\"s\""), COUNT(jobs));
@@ -168,7 +174,7 @@ TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown =
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_sees_workers_that_come_later, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(sees_workers_that_come_later)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_job jobs[6];
@@ -183,59 +189,44 @@ TEST(test_sees_workers_that_come_later, .setup = set_path, .teardown = remove_fi
 		(void)result_of(&jobs[i]);
 	must(rnl_pool_resize(pool, 2));
 	run_jobs(pool, NR, NULL);
-	must(rnl_trace_stop(pool));
-	text = text_of(path);
-	assert_whole(text);
+	text = stop_and_read(pool);
 	ck_assert_uint_eq(count(text, "\"thread_sort_index\""), 12);
 	ck_assert_int_eq(figure(text, "jobs"), NR + 6);
 	free(text);
 	rnl_pool_destroy(pool);
 }
 
-static int start_untimed(void *pool)
+TRACE_TEST(a_job_in_flight_at_the_end_is_unfinished)
 {
-	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-
-	attr.timing = RNL_TRACE_HOST;	/* it does not wait for the stream */
-	return rnl_trace_start(pool, path, &attr);
-}
-
-TEST(test_a_job_in_flight_at_the_end_is_unfinished, .setup = set_path, .teardown = remove_file)
-{
+	struct rnl_trace_attr untimed = RNL_TRACE_ATTR_INIT;
 	struct gate gate = GATE_INIT;
 	struct rnl_pool *pool;
-	struct rnl_job *job;
+	struct rnl_job job;
 	char *text;
 
 	skip_unless_host();
 	pool = pool_of(1);
-	job = calloc(1, sizeof(*job));
-	job_of(job, gated_kernel_fn, &gate);
 	must(rnl_trace_start(pool, path, NULL));
-	must(rnl_submit(pool, job));
+	submit_job(pool, &job, gated_kernel_fn, &gate);
 	gate_await(&gate, 1);
-	must(rnl_trace_stop(pool));
-	ck_assert_int_ne(rnl_job_wait(job, 0), 0);
-	text = text_of(path);
-	assert_whole(text);
+	text = stop_and_read(pool);
+	ck_assert_int_ne(rnl_job_wait(&job, 0), 0);
 	ck_assert_int_eq(figure(text, "unfinished"), 1);
-	ck_assert_ptr_nonnull(strstr(text, "{\"name\":\"unfinished\",\"cat\":\"inflight\",\"ph\":\"b\""));
+	ck_assert_uint_eq(count(text, "\"unfinished\",\"cat\":\"inflight\",\"ph\":\"b\""), 1);
 	free(text);
 	/* A job that started before the trace is not in it. */
-	ck_assert_int_eq(start_untimed(pool), 0);
+	untimed.timing = RNL_TRACE_HOST;	/* so that the start does not wait for the stream */
+	must(rnl_trace_start(pool, path, &untimed));
 	gate_open(&gate);
-	(void)result_of(job);
-	must(rnl_trace_stop(pool));
-	text = text_of(path);
-	assert_whole(text);
+	(void)result_of(&job);
+	text = stop_and_read(pool);
 	ck_assert_int_eq(figure(text, "jobs"), 0);
 	ck_assert_uint_eq(count(text, "\"ph\":\"b\""), 0);
 	free(text);
-	free(job);
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_starts_and_stops_in_turn, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(starts_and_stops_in_turn)
 {
 	struct rnl_pool *pool = pool_of(2);
 	char *text;
@@ -258,7 +249,7 @@ TEST(test_starts_and_stops_in_turn, .setup = set_path, .teardown = remove_file)
 	free(text);
 }
 
-TEST(test_two_pools_have_two_traces, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(two_pools_have_two_traces)
 {
 	struct rnl_pool *one = pool_of(2), *two = pool_of(1);
 	char other[80], *text;
@@ -282,28 +273,22 @@ TEST(test_two_pools_have_two_traces, .setup = set_path, .teardown = remove_file)
 	rnl_pool_destroy(two);
 }
 
-TEST(test_refuses_what_is_wrong, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(refuses_wrong_attributes_and_files)
 {
+	static const struct rnl_trace_attr wrong[] = {
+		{ .size = 4 },
+		{ .size = sizeof(*wrong), .timing = 3 },
+		{ .size = sizeof(*wrong), .buffer_bytes = 65535 },
+		{ .size = sizeof(*wrong), .buffer_bytes = (1u << 30) + 1 },
+		{ .size = sizeof(*wrong), .file_max = 65535 },
+	};
 	struct rnl_pool *pool = pool_of(1);
-	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
 	char fifo[80];
 
 	ck_assert_int_eq(rnl_trace_start(NULL, path, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_trace_start(pool, NULL, NULL), -EINVAL);
-	ck_assert_int_eq(rnl_trace_stop(NULL), -EINVAL);
-	attr.size = 4;
-	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
-	attr = (struct rnl_trace_attr)RNL_TRACE_ATTR_INIT;
-	attr.timing = 3;
-	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
-	attr.timing = 0;
-	attr.buffer_bytes = 65535;
-	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
-	attr.buffer_bytes = (1u << 30) + 1;
-	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
-	attr.buffer_bytes = 0;
-	attr.file_max = 65535;
-	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
+	for (unsigned i = 0; i < COUNT(wrong); i++)
+		ck_assert_msg(rnl_trace_start(pool, path, &wrong[i]) == -EINVAL, "wrong[%u]", i);
 	ck_assert_int_eq(rnl_trace_start(pool, "/no/such/directory/t.json", NULL), -ENOENT);
 	ck_assert_int_eq(rnl_trace_start(pool, "/", NULL), -EISDIR);
 	ck_assert_int_eq(rnl_trace_start(pool, "", NULL), -ENOENT);
@@ -317,26 +302,7 @@ TEST(test_refuses_what_is_wrong, .setup = set_path, .teardown = remove_file)
 	rnl_pool_destroy(pool);
 }
 
-static int trace_fn(struct rnl_job *job)
-{
-	struct rnl_pool *pool = job->user;
-
-	if (rnl_trace_start(pool, path, NULL) != -EBUSY)
-		return 1;
-	return rnl_trace_stop(pool) == -EBUSY ? 0 : 2;
-}
-
-TEST(test_is_not_for_the_pools_own_workers, .setup = set_path, .teardown = remove_file)
-{
-	struct rnl_pool *pool = pool_of(1);
-	struct rnl_job job;
-
-	submit_job(pool, &job, trace_fn, pool);
-	ck_assert_int_eq(result_of(&job), 0);
-	rnl_pool_destroy(pool);
-}
-
-TEST(test_is_none_of_a_forked_childs, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(is_none_of_a_forked_childs)
 {
 	struct rnl_pool *pool;
 	int status;
@@ -356,8 +322,7 @@ TEST(test_is_none_of_a_forked_childs, .setup = set_path, .teardown = remove_file
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_keeps_to_the_files_bound_and_counts_what_that_leaves_out,
-     .setup = set_path, .teardown = remove_file)
+TRACE_TEST(keeps_to_the_files_bound_and_counts_the_rest)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
 	struct rnl_pool *pool = pool_of(2);
@@ -380,22 +345,28 @@ TEST(test_keeps_to_the_files_bound_and_counts_what_that_leaves_out,
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_a_disk_that_is_full_is_told_at_the_end_and_the_file_opens,
-     .setup = set_path, .teardown = remove_file)
+/* Returns the old limit.  No assertions until that one is set again: Check writes a file, too. */
+static struct rlimit limit_files(rlim_t bytes)
 {
 	struct rlimit before, limit;
-	struct rnl_pool *pool;
-	struct rnl_job job;
+
+	must(getrlimit(RLIMIT_FSIZE, &before));
+	limit = before;
+	limit.rlim_cur = bytes;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	return before;
+}
+
+TRACE_TEST(a_full_disk_is_reported_at_the_end_and_the_file_opens)
+{
+	struct rnl_pool *pool = pool_of(2);
 	int started, stopped, refused = 0;
+	struct rlimit before;
+	struct rnl_job job;
 	char *text;
 
-	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
-	pool = pool_of(2);
 	job_of(&job, noop_fn, NULL);
-	limit = before;
-	limit.rlim_cur = 20000;
-	/* No assertions here: Check writes a file, too. */
-	setrlimit(RLIMIT_FSIZE, &limit);
+	before = limit_files(20000);
 	started = rnl_trace_start(pool, path, NULL);
 	for (int i = 0; i < 1000; i++) {
 		refused += rnl_submit(pool, &job) != 0;
@@ -430,13 +401,12 @@ static void count_signal(int number)
 }
 
 /* The caller writes the first events, and a signal for that write could end the process. */
-TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
-     .setup = set_path, .teardown = remove_file)
+TRACE_TEST(a_limit_of_the_files_size_is_reported_without_a_signal, .loops = 5)
 {
 	static const rlim_t limits[] = { 0, 1, 3, 4, 100 };
 	const struct sigaction action = { .sa_handler = count_signal };
 	struct rnl_pool *pool = pool_of(2);
-	struct rlimit before, limit;
+	struct rlimit before;
 	struct sigaction old;
 	sigset_t xfsz, pending;
 	int blocked, plain;
@@ -444,12 +414,8 @@ TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
 	nr_signals = 0;
 	sigemptyset(&xfsz);
 	sigaddset(&xfsz, SIGXFSZ);
-	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
-	ck_assert_int_eq(sigaction(SIGXFSZ, &action, &old), 0);
-	limit = before;
-	limit.rlim_cur = limits[_i];
-	/* No assertions here: Check writes a file, too. */
-	setrlimit(RLIMIT_FSIZE, &limit);
+	must(sigaction(SIGXFSZ, &action, &old));
+	before = limit_files(limits[_i]);
 	plain = rnl_trace_start(pool, path, NULL);
 	pthread_sigmask(SIG_BLOCK, &xfsz, NULL);
 	blocked = rnl_trace_start(pool, path, NULL);
@@ -461,7 +427,7 @@ TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
 	ck_assert(!sigismember(&pending, SIGXFSZ));
 	/* A signal that the application has pending stays pending. */
 	raise(SIGXFSZ);
-	setrlimit(RLIMIT_FSIZE, &limit);
+	(void)limit_files(limits[_i]);
 	plain = rnl_trace_start(pool, path, NULL);
 	setrlimit(RLIMIT_FSIZE, &before);
 	ck_assert_int_eq(plain, -EFBIG);
@@ -481,29 +447,22 @@ static int copy_pageable_fn(struct rnl_job *job)
 	return rnl_copy(job->user, pageable, sizeof(pageable));
 }
 
-TEST(test_has_what_the_guard_found_and_times_what_it_has_watched,
-     .setup = set_path, .teardown = remove_file)
+TRACE_TEST(has_the_guards_findings_and_times_watched_jobs)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_trace_attr trace = RNL_TRACE_ATTR_INIT;
-	struct rnl_pool *pool;
+	struct rnl_pool *pool = pool_of(2, .guard = RNL_GUARD_REPORT);
+	char *memory = device_memory(pool), *text;
 	struct rnl_job job;
-	char *memory, *text;
 
-	attr.guard = RNL_GUARD_REPORT;
 	trace.timing = RNL_TRACE_EVERY;
-	pool = pool_with(&attr, 2);
-	memory = device_memory(pool);
 	must(rnl_trace_start(pool, path, &trace));
 	for (int i = 0; i < 5; i++) {
 		submit_job(pool, &job, copy_pageable_fn, memory);
 		ck_assert_int_eq(result_of(&job), 0);
 	}
 	run_jobs(pool, NR, memory);
-	must(rnl_trace_stop(pool));
-	text = text_of(path);
-	assert_whole(text);
-	ck_assert_uint_eq(count(text, "copy_pageable_fn copies pageable memory\",\"cat\":\"guard\""), 1);
+	text = stop_and_read(pool);
+	ck_assert_uint_eq(count(text, "copy_pageable_fn copies pageable memory\",\"cat\":\"g"), 1);
 	ck_assert_uint_eq(count(text, "\"staged\":64"), 5);
 	ck_assert_int_eq(figure(text, "timed"), figure(text, "flown"));
 	free(text);
@@ -527,7 +486,7 @@ ssize_t pwrite(int fd, const void *buf, size_t bytes, off_t at)
 	return syscall(SYS_pwrite64, fd, buf, bytes, at);
 }
 
-TEST(jobs_run_while_a_traces_writer_waits_for_the_disk, .setup = set_path, .teardown = remove_file)
+TRACE_TEST(jobs_run_while_a_traces_writer_waits_for_the_disk)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
 	struct rnl_pool *pool = pool_of(2);
@@ -541,24 +500,20 @@ TEST(jobs_run_while_a_traces_writer_waits_for_the_disk, .setup = set_path, .tear
 	run_jobs(pool, NR, memory);
 	disk_is_slow = false;
 	gate_open(&disk);
-	must(rnl_trace_stop(pool));
-	text = text_of(path);
-	assert_whole(text);
+	text = stop_and_read(pool);
 	ck_assert_uint_eq(count(text, "\"cat\":\"job\""), 2 * NR);
 	free(text);
 	rnl_memory_put(pool, memory);
 	rnl_pool_destroy(pool);
 }
 
-TEST(the_end_of_a_trace_is_written_with_the_priority_of_the_thread_that_waits_for_it,
-     .setup = set_path, .teardown = remove_file)
+TRACE_TEST(the_end_of_a_trace_is_written_with_the_priority_of_the_thread_that_waits_for_it)
 {
 	struct rnl_pool *pool = pool_of(2);
-	int own = getpriority(PRIO_PROCESS, 0);
 
 	must(rnl_trace_start(pool, path, NULL));
 	run_jobs(pool, NR, NULL);
 	must(rnl_trace_stop(pool));
-	ck_assert_int_eq(last_nice, own);
+	ck_assert_int_eq(last_nice, getpriority(PRIO_PROCESS, 0));
 	rnl_pool_destroy(pool);
 }
