@@ -6,6 +6,38 @@
 
 #define NR 300
 
+static void commit(struct rnl_request *request, uint64_t seed)
+{
+	request_fill(request, seed);
+	must(rnl_request_commit(request));
+}
+
+/* Initialises a request of 64 bytes and reserves its space. */
+static void reserve_new(struct rnl_batcher *batcher, struct rnl_request *request)
+{
+	request_of(request, NULL);
+	reserve(batcher, request, 64);
+}
+
+static void send_new(struct rnl_batcher *batcher, struct rnl_request *request, uint64_t seed)
+{
+	reserve_new(batcher, request);
+	commit(request, seed);
+}
+
+/* Receives requests of 64 bytes with the seeds 0, 1, ... */
+static void receive_each(struct rnl_request *requests, unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++)
+		receive(&requests[i], i, 64);
+}
+
+static void end(struct rnl_pool *pool, struct rnl_batcher *batcher)
+{
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
 /* ---- sizes --------------------------------------------------------------- */
 
 /* Checks that @at is aligned to the power of two that divides @bytes, at most 64. */
@@ -27,8 +59,7 @@ static void send_and_receive(struct rnl_pool *pool, struct kind *kind, unsigned 
 		request_of(&requests[i], NULL);
 		reserve(batcher, &requests[i], variable ? 1 + i * 37 % in : in);
 		is_aligned(requests[i].in, variable ? 16 : in);
-		request_fill(&requests[i], i);
-		must(rnl_request_commit(&requests[i]));
+		commit(&requests[i], i);
 	}
 	for (unsigned i = 0; i < nr; i++) {
 		ck_assert_int_eq(result_of(&requests[i].job), 0);
@@ -102,8 +133,7 @@ TEST(a_single_request_may_be_large)
 	request_of(&request, NULL);
 	send(batcher, &request, 20 << 20, 1);
 	receive(&request, 1, OUT_MAX);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 TEST(slabs_are_used_again_and_again)
@@ -123,8 +153,7 @@ TEST(slabs_are_used_again_and_again)
 	}
 	ck_assert_uint_eq(counts_of(batcher).requests, 1000);
 	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 2);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 /* ---- size of batches ----------------------------------------------------- */
@@ -144,8 +173,7 @@ TEST(a_lone_request_goes_at_once)
 	}
 	ck_assert_uint_eq(counts_of(batcher).copies, 20);
 	ck_assert_uint_eq(counts_of(batcher).largest, 1);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 /* Commits @nr requests while the only worker is held. Returns the figures after all are done. */
@@ -160,41 +188,28 @@ static struct rnl_batcher_stats commit_while_busy(struct kind *kind, unsigned nr
 
 	hold_workers(pool, &gate, &job, 1);
 	for (unsigned i = 0; i < nr; i++) {
-		request_of(&requests[i], NULL);
-		send(batcher, &requests[i], 64, i);
+		send_new(batcher, &requests[i], i);
 	}
 	gate_open(&gate);
-	for (unsigned i = 0; i < nr; i++)
-		receive(&requests[i], i, 64);
+	receive_each(requests, nr);
 	stats = counts_of(batcher);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 	return stats;
 }
 
-TEST(what_comes_while_workers_are_busy_goes_together)
-{
-	struct kind kind = kind_of(RNL_BATCHER_ALWAYS_COPY, 64, 64);
-	struct rnl_batcher_stats stats = commit_while_busy(&kind, 200);
-
-	ck_assert_uint_eq(stats.requests, 200);
-	ck_assert_uint_eq(stats.batches, 1);
-	ck_assert_uint_eq(stats.copies, 1);
-	ck_assert_uint_eq(stats.largest, 200);
-}
-
-TEST(no_batch_is_larger_than_it_may)
+/* Loop 1: max_batch is 8. */
+TEST(requests_while_the_workers_are_busy_go_in_as_few_batches_as_may_be, .loops = 2)
 {
 	struct kind kind = kind_of(RNL_BATCHER_ALWAYS_COPY, 64, 64);
 	struct rnl_batcher_stats stats;
 
-	kind.attr.max_batch = 8;
-	kind.attr.nr_slabs = 7;
+	kind.attr.max_batch = _i ? 8 : 0;
+	kind.attr.nr_slabs = _i ? 7 : 0;
 	stats = commit_while_busy(&kind, 200);
 	ck_assert_uint_eq(stats.requests, 200);
-	ck_assert_uint_eq(stats.batches, 25);
-	ck_assert_uint_eq(stats.copies, 25);
-	ck_assert_uint_eq(stats.largest, 8);
+	ck_assert_uint_eq(stats.batches, _i ? 25 : 1);
+	ck_assert_uint_eq(stats.copies, _i ? 25 : 1);
+	ck_assert_uint_eq(stats.largest, _i ? 8 : 200);
 }
 
 TEST(no_more_batches_are_under_way_than_may_be)
@@ -209,24 +224,21 @@ TEST(no_more_batches_are_under_way_than_may_be)
 	kind.attr.max_in_flight = 2;
 	batcher = batcher_of(pool, &kind);
 	for (unsigned i = 0; i < COUNT(requests); i++) {
-		request_of(&requests[i], NULL);
-		send(batcher, &requests[i], 64, i);
+		send_new(batcher, &requests[i], i);
 		gate_await(&gate, i < 2 ? i + 1 : 2);
 	}
 	ck_assert_uint_eq(kind.nr_calls, 2);
 	gate_open(&gate);
-	for (unsigned i = 0; i < COUNT(requests); i++)
-		receive(&requests[i], i, 64);
+	receive_each(requests, COUNT(requests));
 	/* Two batches had one request each. When one ended, a third batch took the rest. */
 	ck_assert_uint_eq(counts_of(batcher).batches, 3);
 	ck_assert_uint_eq(counts_of(batcher).largest, 18);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 /* ---- slow producers ------------------------------------------------------ */
 
-TEST(nobody_waits_for_a_slow_producer)
+TEST(no_request_waits_for_a_slow_producer)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct kind kind = kind_of(0, 64, 64);
@@ -235,28 +247,23 @@ TEST(nobody_waits_for_a_slow_producer)
 
 	for (unsigned i = 0; i < COUNT(requests); i++) {
 		if (i < COUNT(slow)) {
-			request_of(&slow[i], NULL);
-			reserve(batcher, &slow[i], 64);
+			reserve_new(batcher, &slow[i]);
 		}
-		request_of(&requests[i], NULL);
-		send(batcher, &requests[i], 64, i);
+		send_new(batcher, &requests[i], i);
 	}
-	for (unsigned i = 0; i < COUNT(requests); i++)
-		receive(&requests[i], i, 64);
+	receive_each(requests, COUNT(requests));
 	for (unsigned i = COUNT(slow); i--; ) {
-		request_fill(&slow[i], 100 + i);
-		must(rnl_request_commit(&slow[i]));
+		commit(&slow[i], 100 + i);
 	}
 	for (unsigned i = 0; i < COUNT(slow); i++)
 		receive(&slow[i], 100 + i, 64);
 	/* On a busy machine, more requests miss their batch. */
 	ck_assert_uint_ge(counts_of(batcher).late, COUNT(slow));
 	ck_assert_uint_eq(counts_of(batcher).requests, COUNT(slow) + COUNT(requests));
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
-TEST(late_ones_of_several_slabs_go_in_batches_of_their_slab)
+TEST(late_requests_of_several_slabs_go_in_batches_of_their_slab)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct kind kind = kind_of(0, 64, 64);
@@ -269,25 +276,20 @@ TEST(late_ones_of_several_slabs_go_in_batches_of_their_slab)
 	kind.attr.nr_slabs = 5;
 	batcher = batcher_of(pool, &kind);
 	for (unsigned i = 0; i < COUNT(late); i++) {
-		request_of(&late[i], NULL);
-		reserve(batcher, &late[i], 64);
+		reserve_new(batcher, &late[i]);
 	}
 	/* A worker takes this request; its batch skips the requests that are not committed. */
-	request_of(&request, NULL);
-	send(batcher, &request, 64, 1);
+	send_new(batcher, &request, 1);
 	receive(&request, 1, 64);
 	hold_workers(pool, &gate, &job, 1);
 	for (unsigned i = 0; i < COUNT(late); i++) {
-		request_fill(&late[(i * 5) % 12], (i * 5) % 12);
-		must(rnl_request_commit(&late[(i * 5) % 12]));
+		commit(&late[(i * 5) % 12], (i * 5) % 12);
 	}
 	gate_open(&gate);
-	for (unsigned i = 0; i < COUNT(late); i++)
-		receive(&late[i], i, 64);
+	receive_each(late, COUNT(late));
 	ck_assert_uint_eq(counts_of(batcher).late, 12);
 	ck_assert_uint_eq(counts_of(batcher).batches, 1 + 3);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 TEST(a_dead_producer_costs_one_slab)
@@ -307,18 +309,15 @@ TEST(a_dead_producer_costs_one_slab)
 		must(rnl_batcher_reserve(batcher, &dead[i], 64, RNL_FOREVER));
 		for (unsigned k = 0; k < 100; k++) {
 			must(rnl_batcher_reserve(batcher, &request, 64, RNL_FOREVER));
-			request_fill(&request, k);
-			must(rnl_request_commit(&request));
+			commit(&request, k);
 			receive(&request, k, 64);
 		}
 	}
 	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 3);
 	/* One of the two requests is committed after all. */
-	request_fill(&dead[0], 7);
-	must(rnl_request_commit(&dead[0]));
+	commit(&dead[0], 7);
 	receive(&dead[0], 7, 64);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
@@ -335,16 +334,14 @@ TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
 	request_of(&slow, NULL);
 	request_of(&request, NULL);
 	for (unsigned i = 0; i < 2 * SLABS * SLOTS; i++) {
-		ck_assert_int_eq(rnl_batcher_reserve(batcher, &slow, 64, patience_ns()), 0);
-		ck_assert_int_eq(rnl_batcher_reserve(batcher, &request, 64, patience_ns()), 0);
-		request_fill(&request, i);
-		ck_assert_int_eq(rnl_request_commit(&request), 0);
+		must(rnl_batcher_reserve(batcher, &slow, 64, patience_ns()));
+		must(rnl_batcher_reserve(batcher, &request, 64, patience_ns()));
+		commit(&request, i);
 		/* A worker takes this request; its batch skips the slow one before it. */
 		receive(&request, i, 64);
-		ck_assert_int_eq(rnl_request_release(&slow), 0);
+		must(rnl_request_release(&slow));
 	}
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 /* ---- back-pressure ------------------------------------------------------- */
@@ -362,8 +359,7 @@ static struct rnl_batcher *full_batcher(struct rnl_pool *pool, struct kind *kind
 	kind->attr.nr_slabs = kind->attr.max_slabs = 2;
 	batcher = batcher_of(pool, kind);
 	for (unsigned i = 0; i < FULL; i++) {
-		request_of(&requests[i], NULL);
-		reserve(batcher, &requests[i], 64);
+		reserve_new(batcher, &requests[i]);
 	}
 	return batcher;
 }
@@ -371,8 +367,7 @@ static struct rnl_batcher *full_batcher(struct rnl_pool *pool, struct kind *kind
 static void send_full(struct rnl_request *requests)
 {
 	for (unsigned i = 0; i < FULL; i++) {
-		request_fill(&requests[i], i);
-		must(rnl_request_commit(&requests[i]));
+		commit(&requests[i], i);
 	}
 }
 
@@ -396,8 +391,7 @@ TEST(without_room_a_reservation_is_refused)
 		receive(&requests[i], i, 64);
 	send(batcher, &another, 64, 9);
 	receive(&another, 9, 64);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 struct reserving {
@@ -412,7 +406,16 @@ static int reserve_waiting(void *arg)
 	return rnl_batcher_reserve(r->batcher, &r->request, 64, RNL_FOREVER);
 }
 
-TEST(who_waits_for_room_gets_what_is_released)
+/* Starts a reservation that must wait. */
+static void start_reserving(struct call *call, struct reserving *r, struct rnl_batcher *batcher)
+{
+	r->batcher = batcher;
+	request_of(&r->request, NULL);
+	call_start(call, reserve_waiting, r);
+	ck_waits(call->tid);
+}
+
+TEST(a_waiting_reservation_gets_released_slots)
 {
 	struct rnl_request requests[FULL];
 	struct rnl_pool *pool = pool_of(2);
@@ -421,26 +424,19 @@ TEST(who_waits_for_room_gets_what_is_released)
 	struct kind kind;
 	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
 
-	for (unsigned i = 0; i < COUNT(r); i++) {
-		r[i].batcher = batcher;
-		request_of(&r[i].request, NULL);
-		call_start(&calls[i], reserve_waiting, &r[i]);
-		ck_waits(calls[i].tid);
-	}
+	for (unsigned i = 0; i < COUNT(r); i++)
+		start_reserving(&calls[i], &r[i], batcher);
 	send_full(requests);
-	for (unsigned i = 0; i < FULL; i++)
-		receive(&requests[i], i, 64);
+	receive_each(requests, FULL);
 	for (unsigned i = 0; i < COUNT(r); i++) {
-		ck_assert_int_eq(call_end(&calls[i]), 0);
-		request_fill(&r[i].request, 20 + i);
-		must(rnl_request_commit(&r[i].request));
+		must(call_end(&calls[i]));
+		commit(&r[i].request, 20 + i);
 		receive(&r[i].request, 20 + i, 64);
 	}
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
-TEST(who_waits_for_room_gets_what_is_cancelled)
+TEST(a_waiting_reservation_gets_cancelled_slots)
 {
 	struct rnl_request requests[FULL];
 	struct rnl_pool *pool = pool_of(1);
@@ -451,27 +447,23 @@ TEST(who_waits_for_room_gets_what_is_cancelled)
 	struct kind kind;
 	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
 
-	r.batcher = batcher;
-	request_of(&r.request, NULL);
-	call_start(&call, reserve_waiting, &r);
-	ck_waits(call.tid);
+	start_reserving(&call, &r, batcher);
 	/* The worker is held, so no batch skips a request. */
 	hold_workers(pool, &gate, &job, 1);
 	for (unsigned i = 0; i < FULL; i++)
 		must(rnl_request_release(&requests[i]));
 	gate_open(&gate);
-	ck_assert_int_eq(call_end(&call), 0);
+	must(call_end(&call));
 	for (unsigned i = 1; i < FULL; i++)
 		must(rnl_batcher_reserve(batcher, &requests[i], 64, RNL_FOREVER));
 	must(rnl_request_release(&r.request));
 	ck_assert_uint_eq(counts_of(batcher).cancelled, FULL + 1);
 	ck_assert_uint_eq(counts_of(batcher).requests, 0);
 	ck_assert_uint_eq(kind.nr_calls, 0);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
-TEST(who_waits_for_room_is_told_of_a_close)
+TEST(a_waiting_reservation_ends_at_a_close)
 {
 	struct rnl_request requests[FULL];
 	struct rnl_pool *pool = pool_of(2);
@@ -480,14 +472,10 @@ TEST(who_waits_for_room_is_told_of_a_close)
 	struct kind kind;
 	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
 
-	r.batcher = batcher;
-	request_of(&r.request, NULL);
-	call_start(&call, reserve_waiting, &r);
-	ck_waits(call.tid);
+	start_reserving(&call, &r, batcher);
 	must(rnl_pool_close(pool));
 	ck_assert_int_eq(call_end(&call), -ESHUTDOWN);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 TEST(slabs_are_made_up_to_the_most)
@@ -508,6 +496,5 @@ TEST(slabs_are_made_up_to_the_most)
 	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 4);
 	request_of(&requests[8], NULL);
 	ck_assert_int_eq(rnl_batcher_reserve(batcher, &requests[8], 64, MS), -ETIMEDOUT);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }

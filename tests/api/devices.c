@@ -19,7 +19,6 @@
 #include "places.h"
 #include "trace.h"
 
-#define D_MAX 3			/* most devices of a pool in these tests */
 #define BYTES ((size_t)16 << 10)
 
 static int device_fn(struct rnl_job *job)
@@ -33,6 +32,56 @@ static void placed_job(struct rnl_job *job, int (*fn)(struct rnl_job *job), void
 	job_of(job, fn, user);
 	must(rnl_job_set_device(job, device));
 }
+
+static void submit_placed(struct rnl_pool *pool, struct rnl_job *job,
+			  int (*fn)(struct rnl_job *job), void *user, int device)
+{
+	placed_job(job, fn, user, device);
+	must(rnl_submit(pool, job));
+}
+
+/* Returns the device of a job with that key. */
+static int device_of_key(struct rnl_pool *pool, uint64_t key)
+{
+	struct rnl_job job;
+
+	job_of(&job, device_fn, NULL);
+	must(submit_by_key(pool, &job, key));
+	return result_of(&job);
+}
+
+static struct heard heard;
+
+/* Like pool_over(); its log is heard. */
+static struct rnl_pool *heard_pool_over(unsigned nr, unsigned each)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	hear(&heard, &attr);
+	return pool_over(nr, each, attr);
+}
+
+/* Tries to create a pool; its log is heard.  Returns the error. */
+static int try_create(struct rnl_pool **poolp, const char *device, unsigned nr_workers,
+		      unsigned nr_urgent)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	hear(&heard, &attr);
+	attr.device = device;
+	attr.nr_workers = nr_workers;
+	attr.nr_urgent = nr_urgent;
+	return rnl_pool_create(poolp, &attr);
+}
+
+#define ck_heard(what) ck_assert_msg(has_heard(&heard, what), "%s", heard.text)
+
+#define skip_unless_two(pool) \
+	do { \
+		skip_if_alone(pool); \
+		if (nr_devices_of(pool) != 2) \
+			test_skip("for two devices"); \
+	} while (0)
 
 /* ---- names --------------------------------------------------------------- */
 
@@ -60,7 +109,7 @@ static const struct {
 	{ "gpus", -EINVAL, -EINVAL, "no name of a device" },
 };
 
-TEST(a_name_stands_for_devices_or_a_line_says_why_not)
+TEST(a_name_is_of_devices_or_a_line_says_why_not)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
@@ -71,25 +120,15 @@ TEST(a_name_stands_for_devices_or_a_line_says_why_not)
 	setenv("CUDA_VISIBLE_DEVICES", "", on_host());
 	for (unsigned i = 0; i < COUNT(names); i++) {
 		const int expected = on_host() ? names[i].host : names[i].fake;
-		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 		struct rnl_pool *pool = NULL;
-		struct heard heard;
-		int ret;
+		int ret = try_create(&pool, names[i].name, 16, 0);
+		const char *says = ret == -ENODEV && on_host() ? "CUDA_VISIBLE_DEVICES is \"\"" :
+								 names[i].says;
 
-		hear(&heard, &attr);
-		attr.device = names[i].name;
-		attr.nr_workers = 16;
-		ret = rnl_pool_create(&pool, &attr);
 		ck_assert_msg(ret == expected, "%s: %d, not %d", names[i].name, ret, expected);
+		ck_assert_msg(!ret || has_heard(&heard, says), "%s: %s", names[i].name, heard.text);
+		rnl_pool_destroy(pool);
 		ck_assert_int_eq(rnl_device_describe(NULL, names[i].name, 0, &info), expected);
-		if (!ret)
-			rnl_pool_destroy(pool);
-		else if (ret != -ENODEV || !on_host())
-			ck_assert_msg(has_heard(&heard, names[i].says), "%s: %s", names[i].name,
-				      heard.text);
-		else
-			ck_assert_msg(has_heard(&heard, "CUDA_VISIBLE_DEVICES is \"\""), "%s: %s",
-				      names[i].name, heard.text);
 	}
 }
 
@@ -109,15 +148,9 @@ TEST(each_device_needs_a_worker)
 	must(rnl_pool_resize(pool, nr_devices_of(pool)));
 	rnl_pool_destroy(pool);
 	for (unsigned i = 0; i < COUNT(wrongs); i++) {
-		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-		struct heard heard;
-
-		hear(&heard, &attr);
-		attr.device = first_devices(2);
-		attr.nr_workers = wrongs[i].nr_workers;
-		attr.nr_urgent = wrongs[i].nr_urgent;
-		ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EINVAL);
-		ck_assert_msg(has_heard(&heard, wrongs[i].says), "%s", heard.text);
+		ck_assert_int_eq(try_create(&pool, first_devices(2), wrongs[i].nr_workers,
+					    wrongs[i].nr_urgent), -EINVAL);
+		ck_heard(wrongs[i].says);
 	}
 }
 
@@ -179,8 +212,7 @@ TEST(a_pool_has_as_many_devices_as_a_pool_may)
 	ck_assert(nr == RNL_DEVICES_MAX || (!on_host() && !test_fake()));
 	for (int i = 0; i < nr; i++) {
 		memset(trips[i].in, i + 1, sizeof(trips[i].in));
-		placed_job(&trips[i].job, trip_fn, NULL, i);
-		must(rnl_submit(pool, &trips[i].job));
+		submit_placed(pool, &trips[i].job, trip_fn, NULL, i);
 	}
 	for (int i = 0; i < nr; i++) {
 		ck_assert_int_eq(result_of(&trips[i].job), i);
@@ -237,15 +269,13 @@ TEST(a_placed_job_may_be_one_of_many)
  * All workers are held while jobs are queued for each. Then one worker goes on. It must run all
  * unplaced jobs and those placed on its device, but no job of another device.
  */
-TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
+TEST(a_worker_steals_jobs_that_are_not_placed_elsewhere, .loops = 2)
 {
 	struct rnl_pool *pool = pool_over_of(2, 2, .nr_urgent = _i ? 2 : 0);
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job holding[6], jobs[40];
 
-	skip_if_alone(pool);
-	if (nr_devices_of(pool) != 2)
-		test_skip("for two devices");
+	skip_unless_two(pool);
 	/* Device 1's first worker waits at a gate of its own; the other workers share a gate. */
 	for (unsigned i = 0; i < 4; i++) {
 		job_of(&holding[i], gated_fn, &gates[i == 1]);
@@ -259,10 +289,8 @@ TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
 		must(rnl_submit(pool, &holding[4 + i]));
 		gate_await(&gates[0], 4 + (unsigned)i);
 	}
-	for (int i = 0; i < (int)COUNT(jobs); i++) {
-		placed_job(&jobs[i], device_fn, NULL, i % 4 < 2 ? i % 4 : -1);
-		must(rnl_submit(pool, &jobs[i]));
-	}
+	for (int i = 0; i < (int)COUNT(jobs); i++)
+		submit_placed(pool, &jobs[i], device_fn, NULL, i % 4 < 2 ? i % 4 : -1);
 	gate_open(&gates[1]);
 	for (int i = 0; i < (int)COUNT(jobs); i++)
 		if (i % 4)
@@ -288,10 +316,8 @@ TEST(placed_jobs_wake_the_workers_of_their_device, .loops = 4)
 		struct gate here = GATE_INIT;
 		const unsigned nr = 8 / nr_devices_of(pool);
 
-		for (unsigned i = 0; i < nr; i++) {
-			placed_job(&jobs[i], gated_fn, &here, (int)round % 2);
-			must(rnl_submit(pool, &jobs[i]));
-		}
+		for (unsigned i = 0; i < nr; i++)
+			submit_placed(pool, &jobs[i], gated_fn, &here, (int)round % 2);
 		gate_await(&here, nr);
 		gate_open(&here);
 		for (unsigned i = 0; i < nr; i++)
@@ -302,25 +328,18 @@ TEST(placed_jobs_wake_the_workers_of_their_device, .loops = 4)
 	rnl_pool_destroy(pool);
 }
 
-TEST(what_cannot_be_placed_is_refused)
+TEST(a_job_on_an_unknown_device_is_refused)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_job job = { 0 };
-	struct rnl_pool *pool;
-	struct heard heard;
+	struct rnl_pool *pool = heard_pool_over(2, 1);
+	struct rnl_job job;
 
-	hear(&heard, &attr);
-	pool = pool_over(2, 1, attr);
 	skip_if_alone(pool);
-	ck_assert_int_eq(rnl_job_set_device(NULL, 0), -EINVAL);
-	ck_assert_int_eq(rnl_job_set_device(&job, 0), -EINVAL);
 	job_of(&job, device_fn, NULL);
 	ck_assert_int_eq(rnl_job_set_device(&job, -2), -EINVAL);
 	ck_assert_int_eq(rnl_job_set_device(&job, RNL_DEVICES_MAX), -EINVAL);
 	must(rnl_job_set_device(&job, RNL_DEVICES_MAX - 1));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	ck_assert_msg(has_heard(&heard, "submit: device is 15; the pool has devices 0 to "), "%s",
-		      heard.text);
+	ck_heard("submit: device is 15; the pool has devices 0 to ");
 	must(rnl_job_set_device(&job, 1));
 	ck_assert_int_eq(submit_and_wait(pool, &job), 1);
 	must(rnl_job_set_device(&job, -1));
@@ -351,8 +370,7 @@ TEST(open_jobs_go_where_there_is_room)
 	struct rnl_job first, second;
 
 	skip_if_alone(pool);
-	placed_job(&first, gated_fn, &gate, 0);
-	must(rnl_submit(pool, &first));
+	submit_placed(pool, &first, gated_fn, &gate, 0);
 	gate_await(&gate, 1);
 	for (unsigned i = 0; i < 10; i++) {
 		job_of(&second, device_fn, NULL);
@@ -370,16 +388,12 @@ TEST(a_placed_submit_waits_for_room_on_its_device)
 	struct submitting s = { .pool = pool, .job = &waits, .timeout_ns = RNL_FOREVER };
 	struct call call;
 
-	skip_if_alone(pool);
-	if (nr_devices_of(pool) != 2)
-		test_skip("for two devices");
+	skip_unless_two(pool);
 	hold_workers(pool, &gate, holding, 2);
-	placed_job(&queued[0], device_fn, NULL, 1);
-	must(rnl_submit(pool, &queued[0]));
+	submit_placed(pool, &queued[0], device_fn, NULL, 1);
 	placed_job(&waits, device_fn, NULL, 1);
 	ck_assert_int_eq(rnl_submit(pool, &waits), -EAGAIN);
-	placed_job(&queued[1], device_fn, NULL, 0);
-	must(rnl_submit(pool, &queued[1]));
+	submit_placed(pool, &queued[1], device_fn, NULL, 0);
 	call_start(&call, submit_waiting, &s);
 	ck_waits(call.tid);
 	gate_open(&gate);
@@ -420,11 +434,7 @@ TEST(a_key_has_a_device_and_an_order, .timeout_s = 60)
 	nr = (int)nr_devices_of(pool);
 	other = pool_over_of(3, 1);
 	for (int key = 0; key < KEYS; key++) {
-		struct rnl_job job;
-
-		job_of(&job, device_fn, NULL);
-		must(submit_by_key(other, &job, (uint64_t)key));
-		devices[key] = result_of(&job);
+		devices[key] = device_of_key(other, (uint64_t)key);
 		nr_on[devices[key]]++;
 	}
 	for (int i = 0; i < nr; i++)
@@ -463,13 +473,8 @@ static unsigned note_keys(struct rnl_pool *pool, int *ordinals)
 
 	for (int i = 0; i < (int)nr_devices_of(pool); i++)
 		all |= 1u << ordinal_of(pool, i);
-	for (int key = 0; key < KEYS; key++) {
-		struct rnl_job job;
-
-		job_of(&job, device_fn, NULL);
-		must(submit_by_key(pool, &job, (uint64_t)key));
-		ordinals[key] = ordinal_of(pool, result_of(&job));
-	}
+	for (int key = 0; key < KEYS; key++)
+		ordinals[key] = ordinal_of(pool, device_of_key(pool, (uint64_t)key));
 	return all;
 }
 
@@ -495,19 +500,17 @@ TEST(a_key_has_its_device_in_each_pool_that_has_the_device)
 	(void)note_keys(pool, in_all);
 	rnl_pool_destroy(pool);
 	for (int left_out = 0; left_out < nr; left_out++) {
-		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+		const char *name = name_of_others(nr, left_out);
 		unsigned others;
 
-		attr.device = name_of_others(nr, left_out);
-		attr.nr_workers = 2 * (unsigned)nr;
-		must(rnl_pool_create(&pool, &attr));
+		must(try_create(&pool, name, 2 * (unsigned)nr, 0));
 		others = note_keys(pool, in_other);
 		rnl_pool_destroy(pool);
 		for (int key = 0; key < KEYS; key++) {
 			if (!(others & 1u << in_all[key]))
 				continue;
 			ck_assert_msg(in_other[key] == in_all[key], "key %d: %d, and %d of \"%s\"",
-				      key, in_all[key], in_other[key], attr.device);
+				      key, in_all[key], in_other[key], name);
 			nr_same++;
 		}
 	}
@@ -597,18 +600,13 @@ TEST(copies_between_devices_arrive, .loops = 4)
 
 TEST(memory_is_of_a_device_that_the_pool_has)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool;
-	struct heard heard;
+	struct rnl_pool *pool = heard_pool_over(2, 1);
 	void *mem = &heard;
 
-	hear(&heard, &attr);
-	pool = pool_over(2, 1, attr);
 	skip_if_alone(pool);
 	ck_assert_int_eq(rnl_memory_get(pool, RNL_DEVICES_MAX, 64, &mem, 0), -EINVAL);
 	ck_assert_ptr_eq(mem, &heard);
-	ck_assert_msg(has_heard(&heard, "rnl_memory_get(): device is 16; the pool has devices"),
-		      "%s", heard.text);
+	ck_heard("rnl_memory_get(): device is 16; the pool has devices");
 	for (unsigned i = 0; i < 100; i++) {
 		must(rnl_memory_get(pool, i % 2, 64 * (i + 1), &mem, 0));
 		rnl_memory_put(pool, mem);
@@ -618,20 +616,14 @@ TEST(memory_is_of_a_device_that_the_pool_has)
 
 TEST(memory_of_another_device_is_not_freed)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool = pool_over_of(2, 1), *first = NULL;
-	struct heard heard;
+	struct rnl_pool *pool = pool_over_of(2, 1), *first;
 	void *mem;
 
 	skip_if_alone(pool);
-	hear(&heard, &attr);
-	attr.device = on_host() ? "host" : "cuda:0";
-	attr.nr_workers = 1;
-	must(rnl_pool_create(&first, &attr));
+	must(try_create(&first, on_host() ? "host" : "cuda:0", 1, 0));
 	must(rnl_memory_get(pool, 1, 64, &mem, 0));
 	rnl_memory_put(first, mem);
-	ck_assert_msg(has_heard(&heard, "no memory of this pool, or put back already"), "%s",
-		      heard.text);
+	ck_heard("no memory of this pool, or put back already");
 	rnl_memory_put(pool, mem);
 	must(rnl_memory_get(pool, 0, 64, &mem, 0));
 	heard.text[0] = 0;
@@ -784,10 +776,8 @@ TEST(an_end_waits_for_placed_jobs, .loops = 2)
 	_Atomic int runs = 0;
 
 	skip_if_alone(pool);
-	for (int i = 0; i < 600; i++) {
-		placed_job(&jobs[i], count_fn, &runs, i % 3 - 1);
-		must(rnl_submit(pool, &jobs[i]));
-	}
+	for (int i = 0; i < 600; i++)
+		submit_placed(pool, &jobs[i], count_fn, &runs, i % 3 - 1);
 	if (_i)
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	else
@@ -800,27 +790,21 @@ TEST(an_end_waits_for_placed_jobs, .loops = 2)
 TEST(a_device_that_fails_takes_the_others_along)
 {
 	struct rnl_health health = RNL_HEALTH_INIT;
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct stage s = { .value = 1 };
 	struct rnl_pool *pool;
-	struct heard heard;
 	struct rnl_job job;
+	void *mem;
 
 	if (!test_fake())
 		test_skip("the double of the CUDA runtime fails on demand");
-	hear(&heard, &attr);
-	pool = pool_over(2, 1, attr);
+	pool = heard_pool_over(2, 1);
 	placed_job(&job, noop_fn, NULL, 1);
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	must(ask_double("fail=cudaMemsetAsync:1:700:sticky"));
-	{
-		struct stage s = { .value = 1 };
-		void *mem;
-
-		must(rnl_memory_get(pool, 1, BYTES, &mem, 0));
-		s.mem = mem;
-		placed_job(&s.job, stage_fn, NULL, 1);
-		ck_assert_int_eq(submit_and_wait(pool, &s.job), -EIO);
-	}
+	must(rnl_memory_get(pool, 1, BYTES, &mem, 0));
+	s.mem = mem;
+	placed_job(&s.job, stage_fn, NULL, 1);
+	ck_assert_int_eq(submit_and_wait(pool, &s.job), -EIO);
 	must(rnl_job_set_device(&job, 0));
 	ck_eventually(rnl_submit(pool, &job) == -EIO);
 	ck_assert_int_eq(submit_by_key(pool, &job, 7), -EIO);
@@ -840,24 +824,23 @@ static int chunk_fn(const struct rnl_chunk *chunk)
 	return rnl_copy(chunk->out, chunk->in, chunk->nr);
 }
 
-static bool is_notified(const struct rnl_map *map, struct rnl_pool *pool, unsigned device)
+static bool is_chosen(const struct rnl_map *map, struct rnl_pool *pool, unsigned device)
 {
-	return map->devices ? map->devices >> device & 1 :
-	       device < nr_devices_of(pool);
+	return map->devices ? map->devices >> device & 1 : device < nr_devices_of(pool);
 }
 
 /* Returns true if each device ran chunks. One map may miss a device: its workers may get no CPU. */
-static bool all_told_took_part(const struct rnl_map *map, struct rnl_pool *pool)
+static bool all_took_part(const struct rnl_map *map, struct rnl_pool *pool)
 {
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++) {
-		if (is_notified(map, pool, i) && !on[i])
+		if (is_chosen(map, pool, i) && !on[i])
 			return false;
 	}
 	return true;
 }
 
 /* @_i: bit 0: only on the second device, not on all; bit 1: timed. */
-TEST(a_map_uses_all_devices_or_those_it_is_told, .loops = 4)
+TEST(a_map_uses_all_devices_or_the_chosen_ones, .loops = 4)
 {
 	struct rnl_pool *pool = pool_over_of(2, 2);
 	static unsigned char in[1 << 20], out[1 << 20];
@@ -870,8 +853,7 @@ TEST(a_map_uses_all_devices_or_those_it_is_told, .loops = 4)
 	skip_if_alone(pool);
 	for (unsigned i = 0; i < sizeof(in); i++)
 		in[i] = (unsigned char)(i * 13 + i / 1000);
-	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
-		on[i] = 0;
+	memset((void *)on, 0, sizeof(on));
 	must(rnl_barrier_init(&barrier, pool));
 	map.fn = chunk_fn;
 	map.nr = sizeof(in);
@@ -888,9 +870,9 @@ TEST(a_map_uses_all_devices_or_those_it_is_told, .loops = 4)
 		ck_assert_int_eq(result_of_barrier(&barrier), 0);
 		ck_assert_mem_eq(in, out, sizeof(in));
 		nr_maps++;
-	} while (!all_told_took_part(&map, pool) && seconds_now() < until);
+	} while (!all_took_part(&map, pool) && seconds_now() < until);
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++) {
-		ck_assert_msg((on[i] != 0) == is_notified(&map, pool, i), "%u chunks on device %u",
+		ck_assert_msg((on[i] != 0) == is_chosen(&map, pool, i), "%u chunks on device %u",
 			      on[i], i);
 		nr_chunks += on[i];
 	}
@@ -905,11 +887,6 @@ TEST(a_map_uses_all_devices_or_those_it_is_told, .loops = 4)
 	rnl_pool_destroy(pool);
 }
 
-struct echo {
-	struct rnl_request request;
-	uint32_t value;
-};
-
 static int echo_fn(const struct rnl_batch *batch)
 {
 	on[rnl_worker().device]++;
@@ -918,49 +895,47 @@ static int echo_fn(const struct rnl_batch *batch)
 	return rnl_copy(batch->out, batch->in, batch->nr * sizeof(uint32_t));
 }
 
-TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
+TEST(a_batcher_uses_all_devices_or_the_chosen_ones, .loops = 3)
 {
 	struct rnl_pool *pool = pool_over_of(2, 2);
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 	struct rnl_batcher *batcher;
 	struct gate gate = GATE_INIT;
 	struct rnl_batcher_stats stats = RNL_BATCHER_STATS_INIT;
-	struct echo echoes[8];
-	const bool notified = _i == 1;
+	struct rnl_request echoes[8];
+	const bool one_device = _i == 1;
 
 	skip_if_alone(pool);
-	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
-		on[i] = 0;
+	memset((void *)on, 0, sizeof(on));
 	attr.fn = echo_fn;
 	attr.arg = &gate;
 	attr.in_bytes = attr.out_bytes = sizeof(uint32_t);
 	attr.max_batch = 1;
-	attr.devices = notified ? 2 : 0;
+	attr.devices = one_device ? 2 : 0;
 	/* With one slab, no device has a slab of its own. */
 	attr.nr_slabs = attr.max_slabs = _i == 2 ? 1 : 0;
-	attr.slab_bytes = sizeof(echoes) / sizeof(echoes[0]) * sizeof(uint32_t);
+	attr.slab_bytes = COUNT(echoes) * sizeof(uint32_t);
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	for (uint32_t i = 0; i < 8; i++) {
-		echoes[i].value = 77 * i;
-		must(rnl_job_init(&echoes[i].request.job, NULL));
-		must(rnl_batcher_reserve(batcher, &echoes[i].request, sizeof(uint32_t), 0));
-		memcpy(echoes[i].request.in, &echoes[i].value, sizeof(uint32_t));
-		must(rnl_request_commit(&echoes[i].request));
+		must(rnl_job_init(&echoes[i].job, NULL));
+		must(rnl_batcher_reserve(batcher, &echoes[i], sizeof(uint32_t), 0));
+		*(uint32_t *)echoes[i].in = 77 * i;
+		must(rnl_request_commit(&echoes[i]));
 	}
 	/* Both workers of each used device are in the function. */
-	gate_await(&gate, notified ? 2 : 4);
+	gate_await(&gate, one_device ? 2 : 4);
 	gate_open(&gate);
 	for (uint32_t i = 0; i < 8; i++) {
-		ck_assert_int_eq(result_of(&echoes[i].request.job), 0);
-		ck_assert_mem_eq(echoes[i].request.out, &echoes[i].value, sizeof(uint32_t));
-		rnl_request_release(&echoes[i].request);
+		ck_assert_int_eq(result_of(&echoes[i].job), 0);
+		ck_assert_uint_eq(*(uint32_t *)echoes[i].out, 77 * i);
+		rnl_request_release(&echoes[i]);
 	}
-	ck_assert((on[0] != 0) == !notified);
+	ck_assert((on[0] != 0) == !one_device);
 	ck_assert(on[1] != 0);
 	must(rnl_batcher_read_stats(batcher, &stats));
 	ck_assert_uint_eq(stats.requests, 8);
 	ck_assert_uint_eq(stats.batches, 8);
-	ck_assert_uint_eq(stats.nr_slabs, _i == 2 ? 1 : notified ? 4 : 8);
+	ck_assert_uint_eq(stats.nr_slabs, _i == 2 ? 1 : one_device ? 4 : 8);
 	rnl_batcher_destroy(batcher);
 	attr.devices = UINT64_C(1) << RNL_DEVICES_MAX;
 	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), -EINVAL);
