@@ -5,7 +5,7 @@
 #include <runnel/thread.h>
 
 #include "host_kernel.h"
-#include "pool.h"
+#include "timer.h"
 
 struct counted {
 	struct rnl_job job;
@@ -35,9 +35,16 @@ static void counted_of(struct counted *c, struct rnl_barrier *in, struct rnl_bar
 		must(rnl_job_set_after(&c->job, after));
 }
 
+static void submit_in_by_key(struct rnl_barrier *barrier, struct rnl_job *job,
+			     int (*fn)(struct rnl_job *job), void *user, uint64_t key)
+{
+	job_in(barrier, job, fn, user);
+	must(submit_by_key(barrier->pool, job, key));
+}
+
 /* ---- start --------------------------------------------------------------- */
 
-TEST(a_job_starts_once_all_that_it_comes_after_are_issued)
+TEST(a_job_starts_when_all_jobs_before_it_are_issued)
 {
 	enum { NR = 4 };
 	struct rnl_pool *pool;
@@ -73,7 +80,7 @@ TEST(a_job_starts_once_all_that_it_comes_after_are_issued)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_job_after_nothing_starts_at_once)
+TEST(a_job_after_an_empty_barrier_starts_at_once)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct rnl_barrier barrier;
@@ -112,7 +119,7 @@ TEST(the_order_can_be_taken_back)
 	rnl_pool_destroy(pool);
 }
 
-TEST(rounds_of_a_barrier_each_release_what_came_after)
+TEST(each_round_of_a_barrier_releases_the_jobs_after_it)
 {
 	int rounds = (int)(2000 / test_scale());
 	struct rnl_pool *pool = pool_of(3);
@@ -173,7 +180,6 @@ static int storing_fn(struct rnl_job *job)
 TEST(its_stream_waits_for_theirs_and_no_thread_does)
 {
 	struct rnl_pool *pool;
-	uint64_t keys[2];
 	int *words;
 	void *mem;
 
@@ -182,8 +188,6 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 	/* Page-locked memory: the device itself copies from @from to @to. */
 	must(rnl_memory_get(pool, RNL_PINNED, 2 * sizeof(*words), &mem, 0));
 	words = mem;
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
 	/* Bit 0: both jobs on one worker. Bit 1: the second job issues no work. */
 	for (int variant = 0; variant < 4; variant++) {
 		struct gate kernel = GATE_INIT, came = GATE_INIT;
@@ -197,14 +201,13 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 		*copy = -1;
 		must(rnl_barrier_init(&barrier, pool));
 		gate_open(&came);
-		job_in(&barrier, &slow.job, storing_fn, NULL);
-		must(submit_by_key(pool, &slow.job, keys[0]));
+		submit_in_by_key(&barrier, &slow.job, storing_fn, NULL, RNL_KEY_WORKER(0));
 		if (variant & 2)
 			job_of(&after.job, gated_fn, &came);
 		else
 			job_of(&after.job, copying_fn, NULL);
 		must(rnl_job_set_after(&after.job, &barrier));
-		must(submit_by_key(pool, &after.job, keys[!(variant & 1)]));
+		must(submit_by_key(pool, &after.job, RNL_KEY_WORKER(!(variant & 1))));
 		/* The function runs while the kernel is held; both workers are free. */
 		gate_await(&came, 1);
 		(void)key_on(pool, 0);
@@ -221,31 +224,22 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 	rnl_pool_destroy(pool);
 }
 
-static void gated_done(struct rnl_job *job)
-{
-	gate_wait(job->user);
-}
-
-TEST(callbacks_do_not_hold_what_comes_after)
+TEST(callbacks_do_not_delay_jobs_after_a_barrier)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT, came = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job before[2], after;
-	uint64_t keys[2];
 
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
 	must(rnl_barrier_init(&barrier, pool));
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		job_in(&barrier, &before[i], noop_fn, &gate);
-	}
-	must(rnl_job_set_on_done(&before[1], gated_done));
+	must(rnl_job_set_on_done(&before[1], gated_callback));
 	job_of(&after, gated_fn, &came);
 	must(rnl_job_set_after(&after, &barrier));
 	for (int i = 0; i < 2; i++)
-		must(submit_by_key(pool, &before[i], keys[0]));
-	must(submit_by_key(pool, &after, keys[1]));
+		must(submit_by_key(pool, &before[i], RNL_KEY_WORKER(0)));
+	must(submit_by_key(pool, &after, RNL_KEY_WORKER(1)));
 	gate_await(&gate, 1);
 	/* @after runs now, but completes only after the callback has returned. */
 	gate_await(&came, 1);
@@ -258,34 +252,29 @@ TEST(callbacks_do_not_hold_what_comes_after)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_full_stream_does_not_hold_what_comes_after)
+TEST(a_full_stream_does_not_delay_jobs_after_a_barrier)
 {
 	struct gate plug = GATE_INIT, kernel = GATE_INIT, came = GATE_INIT;
 	struct rnl_job held, nothing, after;
 	struct storing slow;
 	struct rnl_barrier barrier;
 	struct rnl_pool *pool;
-	uint64_t keys[2];
 	void *word;
 
 	skip_unless_done_on_return();
 	pool = pool_of(2, .max_in_flight = 1);
 	must(rnl_memory_get(pool, RNL_PINNED, sizeof(int), &word, 0));
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
 	must(rnl_barrier_init(&barrier, pool));
 	/* On one worker: a job that completes immediately, then a job that fills the stream. */
 	job_of(&held, gated_fn, &plug);
-	must(submit_by_key(pool, &held, keys[0]));
+	must(submit_by_key(pool, &held, RNL_KEY_WORKER(0)));
 	gate_await(&plug, 1);
-	job_in(&barrier, &nothing, noop_fn, NULL);
-	must(submit_by_key(pool, &nothing, keys[0]));
+	submit_in_by_key(&barrier, &nothing, noop_fn, NULL, RNL_KEY_WORKER(0));
 	slow = (struct storing){ .kernel = &kernel, .word = word };
-	job_in(&barrier, &slow.job, storing_fn, NULL);
-	must(submit_by_key(pool, &slow.job, keys[0]));
+	submit_in_by_key(&barrier, &slow.job, storing_fn, NULL, RNL_KEY_WORKER(0));
 	job_of(&after, gated_fn, &came);
 	must(rnl_job_set_after(&after, &barrier));
-	must(submit_by_key(pool, &after, keys[1]));
+	must(submit_by_key(pool, &after, RNL_KEY_WORKER(1)));
 	gate_open(&plug);
 	gate_await(&came, 1);
 	gate_open(&came);
@@ -343,15 +332,14 @@ TEST(a_chain_of_barriers_hands_data_on)
 
 /* ---- cancellation -------------------------------------------------------- */
 
-TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
+TEST(a_failure_cancels_all_later_jobs_and_their_functions_do_not_run)
 {
 	enum { LINKS = 20 };
 	struct rnl_pool *pool = pool_of(3);
 	struct rnl_barrier barriers[LINKS];
 	struct gate gate = GATE_INIT;
 	_Atomic int runs = 0;
-	struct counted links[LINKS], beside = { .runs = &runs }, late = { .runs = &runs };
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct counted links[LINKS], other = { .runs = &runs }, late = { .runs = &runs };
 
 	for (int i = 0; i < LINKS; i++) {
 		must(rnl_barrier_init(&barriers[i], pool));
@@ -362,8 +350,8 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 					 rnl_submit(pool, &links[i].job), 0);
 	}
 	/* A successful job of the first barrier does not change the outcome. */
-	counted_of(&beside, &barriers[0], NULL);
-	must(rnl_submit(pool, &beside.job));
+	counted_of(&other, &barriers[0], NULL);
+	must(rnl_submit(pool, &other.job));
 	gate_open(&gate);
 	must(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -377,9 +365,8 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 	counted_of(&late, NULL, &barriers[0]);
 	ck_assert_int_eq(submit_and_wait(pool, &late.job), -ECANCELED);
 	ck_assert_int_eq(runs, 1);
-	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
-	ck_assert_uint_eq(stats.failed, LINKS + 1);
-	ck_assert_uint_eq(stats.done, LINKS + 2);
+	ck_assert_uint_eq(figures_of(pool).failed, LINKS + 1);
+	ck_assert_uint_eq(figures_of(pool).done, LINKS + 2);
 	must(rnl_barrier_init(&barriers[0], pool));
 	ck_assert_int_eq(submit_and_wait(pool, &late.job), 0);
 	ck_assert_int_eq(runs, 2);
@@ -418,10 +405,9 @@ TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_keyed_job_that_waits_for_a_barrier_holds_no_other_of_its_key)
+TEST(a_keyed_job_that_waits_for_a_barrier_delays_no_other_of_its_key)
 {
 	struct rnl_pool *pool = pool_of(2);
-	uint64_t held = key_on(pool, 0), key = key_on(pool, 1);
 	struct rnl_barrier barrier;
 	struct gate gate = GATE_INIT;
 	struct counted before = { .gate = &gate }, waits = { 0 }, next = { 0 };
@@ -429,11 +415,11 @@ TEST(a_keyed_job_that_waits_for_a_barrier_holds_no_other_of_its_key)
 	/* A keyed job gets its place in the queue when the barrier's last job is issued. */
 	must(rnl_barrier_init(&barrier, pool));
 	counted_of(&before, &barrier, NULL);
-	must(submit_by_key(pool, &before.job, held));
+	must(submit_by_key(pool, &before.job, RNL_KEY_WORKER(0)));
 	counted_of(&waits, NULL, &barrier);
-	must(submit_by_key(pool, &waits.job, key));
+	must(submit_by_key(pool, &waits.job, RNL_KEY_WORKER(1)));
 	counted_of(&next, NULL, NULL);
-	must(submit_by_key(pool, &next.job, key));
+	must(submit_by_key(pool, &next.job, RNL_KEY_WORKER(1)));
 	ck_assert_int_eq(result_of(&next.job), 0);
 	ck_assert_int_ne(rnl_job_wait(&waits.job, 0), 0);
 	gate_open(&gate);

@@ -40,10 +40,37 @@ static void several_make(struct several *s, struct rnl_pool *pool, bool by_sette
 	must(rnl_job_set_more(&s->job, &s->more));
 }
 
+/* Submits a job that must be refused with a line that contains @what. */
+#define ck_invalid(pool, job, what) \
+	do { \
+		heard.bytes = heard.text[0] = 0; \
+		ck_assert_int_eq(rnl_submit(pool, job), -EINVAL); \
+		ck_assert_msg(has_heard(&heard, what), "%s", heard.text); \
+	} while (0)
+
 static void several_begin(struct several *s)
 {
 	for (int i = 0; i < NR; i++)
 		submit_in(s->pool, &s->barriers[i], &s->jobs[i], gated_fn, &s->gates[i]);
+}
+
+static void open_all(struct several *s)
+{
+	for (int i = 0; i < NR; i++)
+		gate_open(&s->gates[i]);
+}
+
+/* Ends the barriers' jobs in this order; the job @waits is not done before the last of them. */
+static void end_in_turn(struct several *s, const int *turn, struct rnl_job *waits, int64_t wait_ns)
+{
+	const int ran = s->ran;
+
+	for (int i = 0; i < NR; i++) {
+		ck_assert_int_ne(rnl_job_wait(waits, wait_ns), 0);
+		ck_assert_int_eq(s->ran, ran);
+		gate_open(&s->gates[turn[i]]);
+		must(rnl_job_wait(&s->jobs[turn[i]], RNL_FOREVER));
+	}
 }
 
 static void several_end(struct several *s)
@@ -58,19 +85,13 @@ static const int turns[][NR] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 
 TEST(a_job_after_several_runs_after_the_last_of_their_jobs, .loops = 2 * COUNT(turns))
 {
 	struct rnl_pool *pool = pool_of(NR + 1);
-	const int *turn = turns[_i / 2];
 	struct several s;
 
 	several_make(&s, pool, _i % 2);
 	for (int round = 0; round < 3; round++) {
 		several_begin(&s);
 		must(rnl_submit(pool, &s.job));
-		for (int i = 0; i < NR; i++) {
-			ck_assert_int_eq(s.ran, round);
-			ck_assert_int_ne(rnl_job_wait(&s.job, 0), 0);
-			gate_open(&s.gates[turn[i]]);
-			must(rnl_job_wait(&s.jobs[turn[i]], RNL_FOREVER));
-		}
+		end_in_turn(&s, turns[_i / 2], &s.job, 0);
 		ck_assert_int_eq(result_of(&s.job), 0);
 		ck_assert_int_eq(s.ran, round + 1);
 		several_end(&s);
@@ -89,11 +110,7 @@ TEST(a_cancelled_job_after_several_is_done_when_their_jobs_are, .loops = COUNT(t
 	several_begin(&s);
 	must(rnl_submit(pool, &s.job));
 	must(rnl_job_cancel(&s.job));
-	for (int i = 0; i < NR; i++) {
-		ck_assert_int_ne(rnl_job_wait(&s.job, 0), 0);
-		gate_open(&s.gates[turns[_i][i]]);
-		must(rnl_job_wait(&s.jobs[turns[_i][i]], RNL_FOREVER));
-	}
+	end_in_turn(&s, turns[_i], &s.job, 0);
 	ck_assert_int_eq(result_of(&s.job), -ECANCELED);
 	ck_assert_int_eq(s.ran, 0);
 	several_end(&s);
@@ -104,7 +121,6 @@ TEST(a_cancelled_job_after_several_is_done_when_their_jobs_are, .loops = COUNT(t
 TEST(a_job_after_several_leads_a_chain, .loops = 2 * COUNT(turns))
 {
 	struct rnl_pool *pool = pool_of(NR + 1);
-	const int *turn = turns[_i / 2];
 	struct rnl_job next;
 	struct several s;
 
@@ -113,11 +129,7 @@ TEST(a_job_after_several_leads_a_chain, .loops = 2 * COUNT(turns))
 	must(rnl_job_set_then(&s.job, &next));
 	several_begin(&s);
 	must(rnl_submit(pool, &s.job));
-	for (int i = 0; i < NR; i++) {
-		ck_assert_int_eq(s.ran, 0);
-		ck_assert_int_ne(rnl_job_wait(&next, 0), 0);
-		gate_open(&s.gates[turn[i]]);
-	}
+	end_in_turn(&s, turns[_i / 2], &next, 0);
 	ck_assert_int_eq(result_of(&next), 0);
 	ck_assert_int_eq(s.ran, 2);
 	ck_assert_int_eq(result_of(&s.job), 0);
@@ -125,7 +137,7 @@ TEST(a_job_after_several_leads_a_chain, .loops = 2 * COUNT(turns))
 	rnl_pool_destroy(pool);
 }
 
-TEST(the_job_behind_one_after_a_barrier_is_done_after_it, .loops = 2)
+TEST(the_next_job_of_one_after_a_barrier_is_done_after_it, .loops = 2)
 {
 	struct rnl_pool *pool;
 	struct rnl_barrier barrier;
@@ -167,7 +179,7 @@ TEST(the_job_behind_one_after_a_barrier_is_done_after_it, .loops = 2)
 }
 
 /* All kernels are issued, so the job is on its worker, and each barrier in turn delays it. */
-TEST(a_cancelled_job_is_held_back_until_the_last_of_the_jobs_before_it_has_ended, .loops = COUNT(turns))
+TEST(a_cancelled_job_is_held_back_until_the_last_barrier_ends, .loops = COUNT(turns))
 {
 	struct gate plug = GATE_INIT;
 	struct rnl_pool *pool;
@@ -188,21 +200,11 @@ TEST(a_cancelled_job_is_held_back_until_the_last_of_the_jobs_before_it_has_ended
 	must(rnl_job_cancel(&s.job));
 	gate_open(&plug);
 	must(rnl_job_wait(&plugged, RNL_FOREVER));
-	for (int i = 0; i < NR; i++) {
-		ck_assert_int_eq(rnl_job_wait(&s.job, 10 * MS), -ETIMEDOUT);
-		gate_open(&s.gates[turns[_i][i]]);
-		must(rnl_job_wait(&s.jobs[turns[_i][i]], RNL_FOREVER));
-	}
+	end_in_turn(&s, turns[_i], &s.job, 10 * MS);
 	ck_assert_int_eq(result_of(&s.job), -ECANCELED);
 	ck_assert_int_eq(s.ran, 0);
 	several_end(&s);
 	rnl_pool_destroy(pool);
-}
-
-static int fail_fn(struct rnl_job *job)
-{
-	(void)job;
-	return -EPROTO;
 }
 
 TEST(a_job_after_several_is_cancelled_if_a_job_of_one_fails, .loops = NR)
@@ -212,7 +214,8 @@ TEST(a_job_after_several_is_cancelled_if_a_job_of_one_fails, .loops = NR)
 
 	several_make(&s, pool, false);
 	for (int i = 0; i < NR; i++)
-		submit_in(pool, &s.barriers[i], &s.jobs[i], i == _i ? fail_fn : noop_fn, NULL);
+		submit_in(pool, &s.barriers[i], &s.jobs[i], result_fn,
+			  (void *)(intptr_t)(i == _i ? -EPROTO : 0));
 	must(rnl_submit(pool, &s.job));
 	ck_assert_int_eq(result_of(&s.job), -ECANCELED);
 	ck_assert_int_eq(s.ran, 0);
@@ -241,25 +244,17 @@ static int add_fn(struct rnl_job *job)
 	return 0;
 }
 
-static uint32_t expected(int steps)
-{
-	uint32_t value = 1;
-
-	while (steps--)
-		value *= 3;
-	return value;
-}
-
 /* Cells may be at different steps, and no thread waits for the end of a step. */
-TEST(a_stencil_waits_for_neighbours_alone, .timeout_s = 60)
+TEST(a_stencil_waits_only_for_neighbours, .timeout_s = 60)
 {
 	static struct cell cells[STEPS][CELLS];
 	static uint32_t values[STEPS + 1][CELLS];
 	struct rnl_pool *pool = pool_of(4);
+	uint32_t expected = 1;
 
 	for (int i = 0; i < CELLS; i++)
 		values[0][i] = 1;
-	for (int t = 0; t < STEPS; t++) {
+	for (int t = 0; t < STEPS; t++, expected *= 3) {
 		for (int i = 0; i < CELLS; i++) {
 			struct cell *c = &cells[t][i];
 
@@ -283,7 +278,7 @@ TEST(a_stencil_waits_for_neighbours_alone, .timeout_s = 60)
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < CELLS; i++)
-		ck_assert_uint_eq(values[STEPS][i], expected(STEPS));
+		ck_assert_uint_eq(values[STEPS][i], expected);
 	rnl_pool_destroy(pool);
 }
 
@@ -355,14 +350,13 @@ TEST(a_job_after_several_is_refused_as_long_as_one_has_all_rounds_under_way)
 	}
 	for (int i = 0; i < 100; i++)
 		ck_assert_int_eq(rnl_submit(pool, &s.job), -EAGAIN);
-	for (int i = 0; i < NR; i++)
-		gate_open(&s.gates[i]);
+	open_all(&s);
 	must(rnl_submit_wait(pool, &s.job, RNL_FOREVER));
 	ck_assert_int_eq(result_of(&s.job), 0);
 	rnl_pool_destroy(pool);
 }
 
-TEST(what_cannot_be_a_barrier_of_several_is_refused_with_a_line)
+TEST(a_wrong_barrier_of_several_is_refused_with_a_line)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_pool *pool, *other = pool_of(1);
@@ -371,10 +365,8 @@ TEST(what_cannot_be_a_barrier_of_several_is_refused_with_a_line)
 	struct heard heard;
 	struct rnl_job job;
 
-	attr.nr_workers = 2;
-	attr.device = test_device();
 	hear(&heard, &attr);
-	must(rnl_pool_create(&pool, &attr));
+	pool = pool_with(&attr, 2);
 	several_make(&s, pool, false);
 	must(rnl_barrier_init(&elsewhere, other));
 	for (int i = 0; i < 4; i++) {
@@ -384,28 +376,20 @@ TEST(what_cannot_be_a_barrier_of_several_is_refused_with_a_line)
 		must(rnl_barrier_add(&s.barriers[0], &s.job));
 		s.after[0].barrier = &s.barriers[1];
 		s.after[1].barrier = wrong[i];
-		heard.bytes = 0;
-		heard.text[0] = '\0';
-		ck_assert_int_eq(rnl_submit(pool, &s.job), -EINVAL);
-		ck_assert(has_heard(&heard, "barrier 1 of 3 that job "));
+		ck_invalid(pool, &s.job, "barrier 1 of 3 that job ");
 	}
 	s.more.after = NULL;
-	ck_assert_int_eq(rnl_submit(pool, &s.job), -EINVAL);
-	ck_assert(has_heard(&heard, "barrier 0 of 3 that job "));
+	ck_invalid(pool, &s.job, "barrier 0 of 3 that job ");
 	/* Each job needs its own struct rnl_job_more. */
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_set_more(&job, &s.more));
-	ck_assert_int_eq(rnl_submit(pool, &s.job), -EINVAL);
-	ck_assert(has_heard(&heard, ": each job has its own"));
+	ck_invalid(pool, &s.job, ": each job has its own");
 	s.more.nr_after = 0;
-	must(rnl_submit(pool, &job));
-	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	s.more.when = 3;
-	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	ck_assert(has_heard(&heard, "`when` of job "));
+	ck_invalid(pool, &job, "`when` of job ");
 	must(rnl_job_set_more(&job, NULL));
-	must(rnl_submit(pool, &job));
-	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	rnl_pool_destroy(pool);
 	rnl_pool_destroy(other);
 }
@@ -429,8 +413,7 @@ TEST(memory_that_begins_anew_while_its_job_names_it_is_refused)
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	must(rnl_job_set_more(&job, NULL));
 	must(rnl_job_set_more(&job, &more));
-	must(rnl_submit(pool, &job));
-	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -450,11 +433,9 @@ TEST(two_jobs_do_not_share_a_list_of_barriers)
 	more.nr_after = NR;
 	must(rnl_job_set_more(&job, &more));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	for (int i = 0; i < NR; i++)
-		gate_open(&s.gates[i]);
+	open_all(&s);
 	ck_assert_int_eq(result_of(&s.job), 0);
-	must(rnl_submit(pool, &job));
-	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	several_end(&s);
 	rnl_pool_destroy(pool);
 }
