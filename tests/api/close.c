@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Ending a pool: close, drain and destroy, in every order and with work under way. */
-#include <runnel/stats.h>
-
 #include "asks.h"
 #include "pool.h"
 
@@ -72,15 +70,14 @@ static int add_one_fn(struct rnl_job *job)
  * If the drain is the pool's first, and the worker sleeps, only the pool's count of jobs orders the
  * job's write before the test's read. ThreadSanitizer checks this.
  */
-TEST(who_drains_a_pool_that_is_done_sees_what_its_job_did)
+TEST(a_drain_of_an_idle_pool_shows_its_jobs_writes)
 {
 	for (int i = 0; i < 5; i++) {
 		struct rnl_pool *pool = pool_of(1);
 		struct rnl_job job;
 		int ran = 0;
 
-		job_of(&job, add_one_fn, &ran);
-		must(rnl_submit(pool, &job));
+		submit_job(pool, &job, add_one_fn, &ran);
 		ck_eventually(figures_of(pool).done == 1);
 		/* Let the worker sleep. To ask /proc for its state would order the threads. */
 		usleep(1000);
@@ -90,29 +87,21 @@ TEST(who_drains_a_pool_that_is_done_sees_what_its_job_did)
 	}
 }
 
-static void *drain_thread(void *pool)
-{
-	return (void *)(intptr_t)rnl_pool_drain(pool, RNL_FOREVER);
-}
-
 TEST(several_threads_drain_one_pool)
 {
 	struct rnl_pool *pool = pool_of(2);
-	struct gate gate = GATE_INIT;
-	struct rnl_job jobs[2];
-	pthread_t threads[4];
-	void *ret;
 
 	for (int round = 0; round < 50; round++) {
-		gate = (struct gate)GATE_INIT;
+		struct gate gate = GATE_INIT;
+		struct rnl_job jobs[2];
+		struct call calls[4];
+
 		hold_workers(pool, &gate, jobs, 2);
-		for (unsigned i = 0; i < COUNT(threads); i++)
-			must(pthread_create(&threads[i], NULL, drain_thread, pool));
+		for (unsigned i = 0; i < COUNT(calls); i++)
+			call_start(&calls[i], drain_fn, pool);
 		gate_open(&gate);
-		for (unsigned i = 0; i < COUNT(threads); i++) {
-			pthread_join(threads[i], &ret);
-			ck_assert_ptr_null(ret);
-		}
+		for (unsigned i = 0; i < COUNT(calls); i++)
+			must(call_end(&calls[i]));
 		ck_assert(is_done(&jobs[0]) && is_done(&jobs[1]));
 	}
 	rnl_pool_destroy(pool);
@@ -133,7 +122,7 @@ static int tally_fn(struct rnl_job *job)
 	return t->ret;
 }
 
-TEST(a_closed_pool_refuses_jobs_and_completes_what_it_has)
+TEST(a_closed_pool_refuses_jobs_and_completes_those_it_has)
 {
 	enum { NR = 100 };
 	struct rnl_pool *pool = pool_of(2), *other = pool_of(1);
@@ -182,21 +171,17 @@ struct submitter {
 	struct gate *start;
 };
 
-static void *submit_thread(void *arg)
+static int submit_all(void *arg)
 {
 	struct submitter *s = arg;
-	int ret;
+	int ret = 0;
 
 	gate_wait(s->start);
-	while (s->accepted < s->nr) {
+	while (s->accepted < s->nr && (!ret || ret == -EAGAIN)) {
 		ret = rnl_submit(s->pool, &s->tallies[s->accepted].job);
-		if (ret == -EAGAIN)
-			continue;
-		if (ret)
-			return (void *)(intptr_t)ret;
-		s->accepted++;
+		s->accepted += !ret;
 	}
-	return NULL;
+	return ret;
 }
 
 TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused)
@@ -206,10 +191,9 @@ TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused)
 
 	for (int round = 0; round < 10; round++) {
 		struct rnl_pool *pool = pool_of(2);
-		struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 		struct gate start = GATE_INIT;
 		struct submitter by[THREADS];
-		pthread_t threads[THREADS];
+		struct call calls[THREADS];
 		_Atomic int runs = 0;
 		int accepted = 0;
 
@@ -219,29 +203,27 @@ TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused)
 		}
 		for (int i = 0; i < THREADS; i++) {
 			by[i] = (struct submitter){ pool, &tallies[i * NR], NR, 0, &start };
-			must(pthread_create(&threads[i], NULL, submit_thread, &by[i]));
+			call_start(&calls[i], submit_all, &by[i]);
 		}
 		gate_await(&start, THREADS);
 		gate_open(&start);
 		ck_eventually(runs > 100 * round);
 		must(rnl_pool_close(pool));
 		for (int i = 0; i < THREADS; i++) {
-			void *ret;
+			int ret = call_end(&calls[i]);
 
-			pthread_join(threads[i], &ret);
-			ck_assert(by[i].accepted == NR || (intptr_t)ret == -ESHUTDOWN);
+			ck_assert(by[i].accepted == NR || ret == -ESHUTDOWN);
 			accepted += by[i].accepted;
 		}
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		ck_assert_int_eq(runs, accepted);
-		must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
-		ck_assert_uint_eq(stats.accepted, (uint64_t)accepted);
+		ck_assert_uint_eq(figures_of(pool).accepted, (uint64_t)accepted);
 		rnl_pool_destroy(pool);
 	}
 	free(tallies);
 }
 
-static void *refused_thread(void *arg)
+static int submit_refused(void *arg)
 {
 	struct submitter *s = arg;
 
@@ -249,7 +231,7 @@ static void *refused_thread(void *arg)
 	while (s->accepted < s->nr)
 		s->accepted += rnl_submit(s->pool, &s->tallies->job) == -ESHUTDOWN;
 	atomic_fetch_add(s->tallies->runs, 1);
-	return NULL;
+	return 0;
 }
 
 TEST(a_drain_is_not_held_by_submits_that_are_refused)
@@ -259,17 +241,15 @@ TEST(a_drain_is_not_held_by_submits_that_are_refused)
 	struct gate start = GATE_INIT;
 	struct tally tallies[THREADS];
 	struct submitter by[THREADS];
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-	pthread_t threads[THREADS];
+	struct call calls[THREADS];
 	_Atomic int nr_ended = 0;
 
 	must(rnl_pool_close(pool));
 	for (int i = 0; i < THREADS; i++) {
 		tallies[i] = (struct tally){ .runs = &nr_ended };
 		job_of(&tallies[i].job, tally_fn, NULL);
-		by[i] = (struct submitter){ pool, &tallies[i], (int)rounds_of(300000), 0,
-					    &start };
-		must(pthread_create(&threads[i], NULL, refused_thread, &by[i]));
+		by[i] = (struct submitter){ pool, &tallies[i], (int)rounds_of(300000), 0, &start };
+		call_start(&calls[i], submit_refused, &by[i]);
 	}
 	gate_await(&start, THREADS);
 	gate_open(&start);
@@ -277,17 +257,16 @@ TEST(a_drain_is_not_held_by_submits_that_are_refused)
 	while (nr_ended < THREADS)
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
+		must(call_end(&calls[i]));
 	must(rnl_pool_drain(pool, 0));
-	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
-	ck_assert_uint_eq(stats.accepted, 0);
+	ck_assert_uint_eq(figures_of(pool).accepted, 0);
 	rnl_pool_destroy(pool);
 }
 
-static void *open_thread(void *gate)
+static int open_fn(void *gate)
 {
 	gate_open(gate);
-	return NULL;
+	return 0;
 }
 
 TEST(destroying_a_pool_with_ten_thousand_queued_jobs_completes_each)
@@ -299,8 +278,8 @@ TEST(destroying_a_pool_with_ten_thousand_queued_jobs_completes_each)
 	struct rnl_barrier barrier;
 	struct tally *tallies = calloc(NR, sizeof(*tallies));
 	_Atomic int runs = 0;
-	pthread_t opener;
-	int done = 0, cancelled = 0;
+	struct call opener;
+	int nr_run = 0;
 
 	hold_workers(pool, &gate, held, 4);
 	must(rnl_barrier_init(&barrier, pool));
@@ -318,20 +297,17 @@ TEST(destroying_a_pool_with_ten_thousand_queued_jobs_completes_each)
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, job) :
 					 submit_by_key(pool, job, (uint64_t)i), 0);
 	}
-	must(pthread_create(&opener, NULL, open_thread, &gate));
+	call_start(&opener, open_fn, &gate);
 	rnl_pool_destroy(pool);
-	pthread_join(opener, NULL);
+	must(call_end(&opener));
 
 	for (int i = 0; i < NR; i++) {
-		int result = tallies[i].job.result;
-		bool after = i > FAILING && i % 3 == 0;
+		const bool after = i > FAILING && i % 3 == 0;
 
-		ck_assert_int_eq(result, after ? -ECANCELED : tallies[i].ret);
-		done += !after;
-		cancelled += after;
+		ck_assert_int_eq(tallies[i].job.result, after ? -ECANCELED : tallies[i].ret);
+		nr_run += !after;
 	}
-	ck_assert_int_eq(runs, done);
-	ck_assert_int_eq(done + cancelled, NR);
+	ck_assert_int_eq(runs, nr_run);
 	free(tallies);
 }
 
@@ -382,7 +358,7 @@ TEST(destroying_a_pool_waits_for_its_device)
 	free(to);
 }
 
-TEST(many_pools_live_beside_each_other)
+TEST(many_pools_exist_at_a_time)
 {
 	enum { POOLS = 12, NR = 200 };
 	struct rnl_pool *pools[POOLS];

@@ -7,12 +7,6 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-/* Defined by the double of the CUDA runtime: launches like a kernel of the application. */
-__attribute__((weak)) int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block,
-						 const void *args),
-				      struct rnl_dim grid, struct rnl_dim block, const void *args,
-				      size_t bytes, void *stream);
-
 static const struct rnl_dim one = { 1, 1, 1 };
 
 /* ---- attaching ----------------------------------------------------------- */
@@ -45,7 +39,7 @@ TEST(a_thread_attaches_with_work_of_its_own_under_way)
 	must(rnl_memory_get(pool, RNL_PINNED, 64, &mem, 0));
 	word = memset(mem, 0, 64);
 	args = (struct gated_store){ &gate, word, 5 };
-	ck_assert_int_eq(fake_launch(gated_store_host, one, one, &args, sizeof(args), per_thread), 0);
+	must(fake_launch(gated_store_host, one, one, &args, sizeof(args), per_thread));
 	gate_await(&gate, 1);
 	must(rnl_thread_attach(pool));
 	ck_assert_ptr_eq(rnl_stream(), per_thread);
@@ -130,10 +124,10 @@ struct leaving {
 	_Atomic pid_t tid;		/* set right before it ends */
 };
 
-static void *leaving_thread(void *arg)
+static int fill_and_leave(void *arg)
 {
 	struct leaving *l = arg;
-	intptr_t ret = rnl_thread_attach(l->pool);
+	int ret = rnl_thread_attach(l->pool);
 
 	for (int i = 0; i < 20 && !ret; i++) {
 		ret = rnl_fill(l->from, (uint8_t)i, l->bytes);
@@ -142,29 +136,27 @@ static void *leaving_thread(void *arg)
 	}
 	if (l->detaches)
 		rnl_thread_attach(NULL);
-	return (void *)ret;
+	return ret;
 }
 
-TEST(a_thread_that_detaches_or_ends_waits_for_what_it_issued)
+TEST(a_thread_that_detaches_or_ends_waits_for_its_work)
 {
 	enum { BYTES = 1 << 20 };
 	struct rnl_pool *pool = pool_of(1);
 	struct leaving leaving = { .pool = pool, .bytes = BYTES };
-	void *mem, *ret;
+	struct call call;
+	void *mem;
 
 	must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
 	leaving.from = mem;
 	must(rnl_memory_get(pool, RNL_PINNED, BYTES, &mem, 0));
 	leaving.to = mem;
 	for (int i = 0; i < 4; i++) {
-		pthread_t thread;
-
 		memset(leaving.to, 0xff, BYTES);
 		/* On CUDA the end of a thread does not wait for its stream. */
 		leaving.detaches = i % 2 || !on_host();
-		must(pthread_create(&thread, NULL, leaving_thread, &leaving));
-		pthread_join(thread, &ret);
-		ck_assert_ptr_null(ret);
+		call_start(&call, fill_and_leave, &leaving);
+		must(call_end(&call));
 		ck_assert_bytes(leaving.to, BYTES, 19);
 	}
 	rnl_memory_put(pool, leaving.from);
@@ -172,20 +164,20 @@ TEST(a_thread_that_detaches_or_ends_waits_for_what_it_issued)
 	rnl_pool_destroy(pool);
 }
 
-static void *held_thread(void *arg)
+static int store_and_leave(void *arg)
 {
 	struct leaving *l = arg;
-	intptr_t ret = rnl_thread_attach(l->pool);
+	int ret = rnl_thread_attach(l->pool);
 
 	if (!ret)
 		ret = launch_store(l->gate, (int *)(void *)l->to, 29);
 	l->tid = own_tid();
 	if (l->detaches)
 		rnl_thread_attach(NULL);
-	return (void *)ret;
+	return ret;
 }
 
-TEST(a_thread_does_not_leave_its_kernels_behind)
+TEST(a_thread_waits_for_its_kernels_before_it_ends)
 {
 	struct rnl_pool *pool;
 
@@ -196,14 +188,12 @@ TEST(a_thread_does_not_leave_its_kernels_behind)
 		struct gate gate = GATE_INIT;
 		struct leaving leaving = { .pool = pool, .to = (unsigned char *)&word,
 					   .detaches = i % 2 || !on_host(), .gate = &gate };
-		pthread_t thread;
-		void *ret;
+		struct call call;
 
-		must(pthread_create(&thread, NULL, held_thread, &leaving));
+		call_start(&call, store_and_leave, &leaving);
 		ck_waits(leaving.tid);
 		gate_open(&gate);
-		pthread_join(thread, &ret);
-		ck_assert_ptr_null(ret);
+		must(call_end(&call));
 		ck_assert_int_eq(word, 29);
 	}
 	rnl_pool_destroy(pool);
@@ -335,7 +325,7 @@ TEST(a_launch_takes_its_arguments_over_at_once)
 	skip_unless_host();
 	pool = pool_of(1);
 	must(rnl_thread_attach(pool));
-	ck_assert_int_eq(launch_store(&gate, NULL, 0), 0);
+	must(launch_store(&gate, NULL, 0));
 	memset(&args, 8, sizeof(args));
 	must(rnl_launch(&large_kernel, (struct rnl_dim){ 2, 3, 4 },
 			(struct rnl_dim){ 5, 6, 7 }, &args));
@@ -355,7 +345,7 @@ TEST(a_launch_takes_its_arguments_over_at_once)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_launch_that_makes_no_sense_is_refused)
+TEST(a_launch_with_wrong_sizes_or_no_kernel_is_refused)
 {
 	struct rnl_pool *pool = pool_of(1);
 	const struct rnl_dim sizes[] = { { 0, 1, 1 }, { 1, 0, 1 }, { 1, 1, 0 }, { 0, 0, 0 } };
@@ -379,7 +369,8 @@ TEST(a_launch_that_makes_no_sense_is_refused)
 	}
 	/* Sizes that no GPU accepts; the host device refuses them, too. */
 	for (unsigned i = 0; on_host() && i < COUNT(beyond); i++)
-		ck_assert_int_eq(rnl_launch(&plain, beyond[i].grid, beyond[i].block, &args), -EINVAL);
+		ck_assert_int_eq(rnl_launch(&plain, beyond[i].grid, beyond[i].block, &args),
+				 -EINVAL);
 	ck_assert_int_eq(rnl_launch(&nowhere, one, one, &args), -ENOTSUP);
 	if (!on_host())
 		ck_assert_int_eq(rnl_launch(&plain, one, one, &args), -ENOTSUP);
