@@ -405,20 +405,3 @@ TEST(work_of_a_callback_is_on_the_stream_before_the_next_job)
 	ck_assert_int_eq(word, 9);
 	rnl_pool_destroy(pool);
 }
-
-TEST(the_callback_of_a_queued_job_cannot_be_changed)
-{
-	struct rnl_pool *pool = pool_of(1);
-	struct gate gate = GATE_INIT;
-	struct rnl_job held;
-	struct called queued;
-
-	hold_workers(pool, &gate, &held, 1);
-	submit_called(pool, &queued, 0);
-	ck_assert_int_eq(rnl_job_set_on_done(&queued.job, NULL), -EBUSY);
-	gate_open(&gate);
-	must(rnl_pool_drain(pool, RNL_FOREVER));
-	check_called(&queued, 1, 0);
-	must(rnl_job_set_on_done(&queued.job, NULL));
-	rnl_pool_destroy(pool);
-}

@@ -355,24 +355,3 @@ TEST(urgent_jobs_are_late_as_any_other)
 	check_ran(&in_time);
 	rnl_pool_destroy(pool);
 }
-
-TEST(misuse_gets_an_errno)
-{
-	struct rnl_pool *pool = pool_of(1);
-	struct gate gate = GATE_INIT;
-	struct rnl_job held, zero = { 0 };
-	struct notified queued;
-
-	ck_assert_int_eq(rnl_job_set_deadline(NULL, 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_set_deadline(&zero, 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_set_deadline(&zero, RNL_FOREVER), -EINVAL);
-	hold_workers(pool, &gate, &held, 1);
-	timed_of(&queued, LONG);
-	must(rnl_submit(pool, &queued.job));
-	ck_assert_int_eq(rnl_job_set_deadline(&queued.job, 0), -EBUSY);
-	ck_assert_int_eq(rnl_job_set_deadline(&held, 0), -EBUSY);
-	gate_open(&gate);
-	check_ran(&queued);
-	must(rnl_job_set_deadline(&queued.job, 0));
-	rnl_pool_destroy(pool);
-}

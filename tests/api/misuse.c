@@ -21,6 +21,7 @@ TEST(null_is_no_object_and_no_memory)
 	struct rnl_pool *pool = pool_of(1);
 
 	rnl_pool_destroy(NULL);
+	rnl_cq_destroy(NULL);
 	ck_assert_int_eq(rnl_device_describe(NULL, "host", 0, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_job_set_after(NULL, NULL), -EINVAL);
 	rnl_memory_put(NULL, NULL);
@@ -49,6 +50,8 @@ TEST(memory_that_was_never_initialised_is_refused)
 		ck_assert_int_eq(rnl_job_wait(&raw, 0), -EINVAL);
 		ck_assert_int_eq(rnl_job_set_cq(&raw, NULL), -EINVAL);
 		ck_assert_int_eq(rnl_job_set_on_done(&raw, NULL), -EINVAL);
+		ck_assert_int_eq(rnl_job_set_deadline(&raw, RNL_FOREVER), -EINVAL);
+		ck_assert_int_eq(rnl_job_set_flags(&raw, 0), -EINVAL);
 		ck_assert_int_eq(rnl_job_set_after(&raw, &barrier), -EINVAL);
 		ck_assert_int_eq(rnl_job_set_after(&raw, NULL), -EINVAL);
 		ck_assert_int_eq(rnl_barrier_add(&barrier, &raw), -EINVAL);

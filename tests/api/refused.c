@@ -62,6 +62,8 @@ static void end_hearing(struct rnl_pool *pool)
 		ck_assert_ptr_eq(strchr(heard.text, '\n') + 1, heard.text + heard.bytes); \
 	} while (0)
 
+#define invalid(call, wanted) refused(call, -EINVAL, wanted)
+
 /* The call must return @ret and log nothing. */
 #define answered(call, ret) \
 	do { \
@@ -82,23 +84,21 @@ TEST(a_call_without_its_pool_is_logged)
 	struct rnl_order order;
 	void *mem;
 
-	refused(rnl_pool_create(NULL, NULL), -EINVAL, "rnl_pool_create(): poolp is NULL");
-	refused(rnl__cuda_unit_add(NULL), -EINVAL, "rnl__cuda_unit_add(): unit is NULL");
-	refused(rnl_pool_resize(NULL, 1), -EINVAL, "rnl_pool_resize(): pool is NULL");
-	refused(rnl_pool_close(NULL), -EINVAL, "rnl_pool_close(): pool is NULL");
-	refused(rnl_pool_cancel(NULL), -EINVAL, "rnl_pool_cancel(): pool is NULL");
-	refused(rnl_pool_drain(NULL, 0), -EINVAL, "rnl_pool_drain(): pool is NULL");
-	refused(rnl_pool_stop(NULL, 0), -EINVAL, "rnl_pool_stop(): pool is NULL");
-	refused(rnl_pool_read_stats(NULL, RNL_ALL_WORKERS, &stats), -EINVAL,
+	invalid(rnl_pool_create(NULL, NULL), "rnl_pool_create(): poolp is NULL");
+	invalid(rnl__cuda_unit_add(NULL), "rnl__cuda_unit_add(): unit is NULL");
+	invalid(rnl_pool_resize(NULL, 1), "rnl_pool_resize(): pool is NULL");
+	invalid(rnl_pool_close(NULL), "rnl_pool_close(): pool is NULL");
+	invalid(rnl_pool_cancel(NULL), "rnl_pool_cancel(): pool is NULL");
+	invalid(rnl_pool_drain(NULL, 0), "rnl_pool_drain(): pool is NULL");
+	invalid(rnl_pool_stop(NULL, 0), "rnl_pool_stop(): pool is NULL");
+	invalid(rnl_pool_read_stats(NULL, RNL_ALL_WORKERS, &stats),
 		"rnl_pool_read_stats(): pool is NULL");
-	refused(rnl_pool_stats_text(NULL, NULL, NULL, 0), -EINVAL,
-		"rnl_pool_stats_text(): pool is NULL");
-	refused(rnl_pool_health(NULL, &health), -EINVAL, "rnl_pool_health(): pool is NULL");
-	refused(rnl_trace_stop(NULL), -EINVAL, "rnl_trace_stop(): pool is NULL");
-	refused(rnl_barrier_init(&barrier, NULL), -EINVAL, "rnl_barrier_init(): pool is NULL");
-	refused(rnl_order_init(&order, NULL, 1), -EINVAL, "rnl_order_init(): pool is NULL");
-	refused(rnl_memory_get(NULL, RNL_PINNED, 1, &mem, 0), -EINVAL,
-		"rnl_memory_get(): pool is NULL");
+	invalid(rnl_pool_stats_text(NULL, NULL, NULL, 0), "rnl_pool_stats_text(): pool is NULL");
+	invalid(rnl_pool_health(NULL, &health), "rnl_pool_health(): pool is NULL");
+	invalid(rnl_trace_stop(NULL), "rnl_trace_stop(): pool is NULL");
+	invalid(rnl_barrier_init(&barrier, NULL), "rnl_barrier_init(): pool is NULL");
+	invalid(rnl_order_init(&order, NULL, 1), "rnl_order_init(): pool is NULL");
+	invalid(rnl_memory_get(NULL, RNL_PINNED, 1, &mem, 0), "rnl_memory_get(): pool is NULL");
 	end_hearing(pool);
 }
 
@@ -111,23 +111,22 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	struct rnl_health health = { 0 };
 	struct rnl_unfinished unfinished;
 
-	refused(rnl_device_describe(NULL, "host", 0, &info), -EINVAL, sized);
-	refused(rnl_device_describe(pool, NULL, 0, &info), -EINVAL, sized);
-	refused(rnl_device_describe(pool, NULL, 0, NULL), -EINVAL,
-		"rnl_device_describe(): info is NULL");
-	refused(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), -EINVAL, sized);
-	refused(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, NULL), -EINVAL,
+	invalid(rnl_device_describe(NULL, "host", 0, &info), sized);
+	invalid(rnl_device_describe(pool, NULL, 0, &info), sized);
+	invalid(rnl_device_describe(pool, NULL, 0, NULL), "rnl_device_describe(): info is NULL");
+	invalid(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), sized);
+	invalid(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, NULL),
 		"rnl_pool_read_stats(): stats is NULL");
-	refused(rnl_pool_health(pool, &health), -EINVAL, "rnl_pool_health(): the size of health is 0");
-	refused(rnl_pool_health(pool, NULL), -EINVAL, "rnl_pool_health(): health is NULL");
+	invalid(rnl_pool_health(pool, &health), "rnl_pool_health(): the size of health is 0");
+	invalid(rnl_pool_health(pool, NULL), "rnl_pool_health(): health is NULL");
 	stats.size = sizeof(stats);
-	refused(rnl_pool_read_stats(pool, 1, &stats), -EINVAL,
+	invalid(rnl_pool_read_stats(pool, 1, &stats),
 		"worker is 1; the pool has had workers 0 to 0");
-	refused(rnl_pool_read_stats(pool, -2, &stats), -EINVAL, "worker is -2; the pool");
-	refused(rnl_pool_stats_text(pool, NULL, NULL, 9), -EINVAL, "buf is NULL, and bytes is 9");
+	invalid(rnl_pool_read_stats(pool, -2, &stats), "worker is -2; the pool");
+	invalid(rnl_pool_stats_text(pool, NULL, NULL, 9), "buf is NULL, and bytes is 9");
 	health.size = sizeof(health);
 	health.max_unfinished = 1;
-	refused(rnl_pool_health(pool, &health), -EINVAL, "unfinished is NULL, and max_unfinished is 1");
+	invalid(rnl_pool_health(pool, &health), "unfinished is NULL, and max_unfinished is 1");
 	health.unfinished = &unfinished;
 	answered(rnl_pool_health(pool, &health), 0);
 	answered(rnl_trace_stop(pool), -EALREADY);
@@ -140,14 +139,14 @@ TEST(a_device_that_is_not_there_is_logged)
 	struct rnl_pool *pool = hearing_pool(1);
 	void *mem;
 
-	refused(rnl_device_describe(NULL, "gpu", 0, &info), -EINVAL,
+	invalid(rnl_device_describe(NULL, "gpu", 0, &info),
 		"rnl_device_describe(): device is \"gpu\": no name of a device");
 	refused(rnl_device_describe(NULL, "cuda:777", 0, &info), -ENODEV, "device is \"cuda:777\"");
-	refused(rnl_device_describe(NULL, "host:2", 2, &info), -EINVAL,
+	invalid(rnl_device_describe(NULL, "host:2", 2, &info),
 		"device is 2; there are devices 0 to 1");
-	refused(rnl_device_describe(pool, NULL, 9, &info), -EINVAL, "device is 9");
-	refused(rnl_memory_get(pool, 9, 1, &mem, 0), -EINVAL, "device is 9");
-	refused(rnl_memory_get(pool, -2, 1, &mem, 0), -EINVAL, "where is -2");
+	invalid(rnl_device_describe(pool, NULL, 9, &info), "device is 9");
+	invalid(rnl_memory_get(pool, 9, 1, &mem, 0), "device is 9");
+	invalid(rnl_memory_get(pool, -2, 1, &mem, 0), "where is -2");
 	end_hearing(pool);
 }
 
@@ -156,11 +155,10 @@ TEST(memory_that_is_not_asked_for_rightly_is_logged)
 	struct rnl_pool *pool = hearing_pool(1);
 	void *mem;
 
-	refused(rnl_memory_get(pool, RNL_PINNED, 0, &mem, 0), -EINVAL,
-		"rnl_memory_get(): bytes is 0");
-	refused(rnl_memory_get(pool, RNL_PINNED, 1, NULL, 0), -EINVAL,
+	invalid(rnl_memory_get(pool, RNL_PINNED, 0, &mem, 0), "rnl_memory_get(): bytes is 0");
+	invalid(rnl_memory_get(pool, RNL_PINNED, 1, NULL, 0),
 		"rnl_memory_get(): no place for the memory");
-	refused(rnl_scratch(1, &mem), -EINVAL, "rnl_scratch(): called outside of a job's function");
+	invalid(rnl_scratch(1, &mem), "rnl_scratch(): called outside of a job's function");
 	end_hearing(pool);
 }
 
@@ -191,28 +189,34 @@ TEST(a_job_that_cannot_be_changed_is_logged)
 {
 	struct rnl_pool *pool = hearing_pool(1);
 	struct gate gate = GATE_INIT;
-	struct rnl_job job, next, zero = { 0 };
+	struct rnl_job job, queued, next, zero = { 0 }, *reaped;
 	struct rnl_barrier barrier;
 	struct rnl_cq *cq = cq_of();
 
 	must(rnl_barrier_init(&barrier, pool));
 	job_of(&next, noop_fn, NULL);
-	refused(rnl_job_init(NULL, noop_fn), -EINVAL, "rnl_job_init(): the job is NULL");
+	invalid(rnl_job_init(NULL, noop_fn), "rnl_job_init(): the job is NULL");
 	try_setters(NULL, &barrier, cq, &next, -EINVAL, "the job is NULL");
 	try_setters(&zero, &barrier, cq, &next, -EINVAL,
 		    "the job was not initialised: rnl_job_init()");
-	submit_job(pool, &job, gated_fn, &gate);
+	hold_workers(pool, &gate, &job, 1);
+	submit_job(pool, &queued, noop_fn, NULL);
 	try_setters(&job, &barrier, cq, &next, -EBUSY, "was submitted, and is not done");
+	try_setters(&queued, &barrier, cq, &next, -EBUSY, "was submitted, and is not done");
 	refused(rnl_job_set_then(&next, &job), -EBUSY, "rnl_job_set_then(): job");
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
-	refused(rnl_job_set_device(&job, RNL_DEVICES_MAX), -EINVAL, "device is 16; it must be -1 to 15");
-	refused(rnl_job_set_then(&job, &job), -EINVAL, "would come after itself");
+	invalid(rnl_job_set_device(&job, RNL_DEVICES_MAX), "device is 16; it must be -1 to 15");
+	invalid(rnl_job_set_then(&job, &job), "would come after itself");
 	must(rnl_job_set_on_done(&job, on_done));
-	refused(rnl_job_set_cq(&job, cq), -EINVAL, "has a callback, and so no completion queue");
+	invalid(rnl_job_set_cq(&job, cq), "has a callback, and so no completion queue");
 	must(rnl_job_set_on_done(&job, NULL));
 	must(rnl_job_set_cq(&job, cq));
-	refused(rnl_job_set_on_done(&job, on_done), -EINVAL, "has a completion queue, and so no callback");
+	invalid(rnl_job_set_on_done(&job, on_done), "has a completion queue, and so no callback");
+	/* The refused calls changed nothing. */
+	must(rnl_submit(pool, &job));
+	reap_all(cq, &reaped, 1);
+	ck_assert_ptr_eq(reaped, &job);
 	rnl_cq_destroy(cq);
 	end_hearing(pool);
 }
@@ -226,15 +230,15 @@ TEST(a_question_about_no_job_is_logged)
 	struct rnl_job job;
 
 	job_of(&job, gated_fn, &gate);
-	refused(rnl_job_wait(&job, 0), -EINVAL, never);
-	refused(rnl_job_cancel(&job), -EINVAL, never);
-	refused(rnl_job_is_cancelled(&job), -EINVAL, never);
-	refused(rnl_job_wait(NULL, 0), -EINVAL, "rnl_job_wait(): the job is NULL");
-	refused(rnl_job_cancel(NULL), -EINVAL, "rnl_job_cancel(): the job is NULL");
-	refused(rnl_job_is_cancelled(NULL), -EINVAL, "rnl_job_is_cancelled(): the job is NULL");
-	refused(rnl_job_hold(&job, &hold), -EINVAL, "call it in the job's function");
-	refused(rnl_hold_release(NULL, 0), -EINVAL, "hold is NULL");
-	refused(rnl_hold_release(&none, 0), -EINVAL, "is no hold");
+	invalid(rnl_job_wait(&job, 0), never);
+	invalid(rnl_job_cancel(&job), never);
+	invalid(rnl_job_is_cancelled(&job), never);
+	invalid(rnl_job_wait(NULL, 0), "rnl_job_wait(): the job is NULL");
+	invalid(rnl_job_cancel(NULL), "rnl_job_cancel(): the job is NULL");
+	invalid(rnl_job_is_cancelled(NULL), "rnl_job_is_cancelled(): the job is NULL");
+	invalid(rnl_job_hold(&job, &hold), "call it in the job's function");
+	invalid(rnl_hold_release(NULL, 0), "hold is NULL");
+	invalid(rnl_hold_release(&none, 0), "is no hold");
 	must(rnl_submit(pool, &job));
 	gate_await(&gate, 1);
 	answered(is_done(&job), 0);
@@ -294,7 +298,7 @@ static void try_combinations(struct rnl_pool *pool, struct rnl_order *order, str
 	must(rnl_job_set_key(&job, 2));
 	try_submits(pool, &job, -EINVAL, "has another key than the order");
 	must(rnl_job_set_more(&job, NULL));
-	refused(rnl_barrier_notify(barrier, &job), -EINVAL, "rnl_barrier_notify() takes no such job");
+	invalid(rnl_barrier_notify(barrier, &job), "rnl_barrier_notify() takes no such job");
 	must(rnl_job_set_then(&first, &job));
 	try_submits(pool, &first, -EINVAL, "and is behind a job by");
 	must(rnl_job_set_flags(&job, RNL_URGENT));
@@ -342,13 +346,13 @@ TEST(a_submit_that_is_refused_is_logged)
 	refused(rnl_barrier_notify(&barrier, &job), -EBUSY, "was submitted before");
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
-	refused(submit_when(NULL, &job, RNL_SPACE), -EINVAL, "pool is NULL");
-	refused(submit_when(pool, &job, (enum rnl_when)7), -EINVAL, "is 7; it must be RNL_NOW");
+	invalid(submit_when(NULL, &job, RNL_SPACE), "pool is NULL");
+	invalid(submit_when(pool, &job, (enum rnl_when)7), "is 7; it must be RNL_NOW");
 	must(set_order(&job, &none));
-	refused(rnl_submit(pool, &job), -EINVAL, "was not initialised, or has ended");
+	invalid(rnl_submit(pool, &job), "was not initialised, or has ended");
 	must(rnl_job_set_more(&job, NULL));
-	refused(rnl_order_init(NULL, pool, 1), -EINVAL, "rnl_order_init(): the order is NULL");
-	refused(rnl_submit_many(pool, NULL, 1), -EINVAL, "jobs is NULL, and nr is 1");
+	invalid(rnl_order_init(NULL, pool, 1), "rnl_order_init(): the order is NULL");
+	invalid(rnl_submit_many(pool, NULL, 1), "jobs is NULL, and nr is 1");
 	must(rnl_pool_close(pool));
 	answered(rnl_submit(pool, &job), -ESHUTDOWN);
 	rnl_order_fini(&order);
@@ -383,8 +387,8 @@ TEST(a_start_that_is_a_time_of_day_is_refused)
 	clock_gettime(CLOCK_REALTIME, &now);
 	today = now.tv_sec * INT64_C(1000000000);
 	job_of(&job, noop_fn, NULL);
-	refused(submit_at(pool, &job, today), -EINVAL, "which is not the time of day");
-	refused(submit_by_key_at(pool, &job, 1, INT64_MAX), -EINVAL, "more than a year later");
+	invalid(submit_at(pool, &job, today), "which is not the time of day");
+	invalid(submit_by_key_at(pool, &job, 1, INT64_MAX), "more than a year later");
 	answered(submit_at(pool, &job, rnl_clock() + year_ns - INT64_C(1000000000)), 0);
 	must(rnl_job_cancel(&job));
 	ck_assert_int_eq(result_of(&job), -ECANCELED);
@@ -406,13 +410,13 @@ TEST(a_call_on_no_barrier_is_logged)
 	memset(&barrier, 0, sizeof(barrier));
 	job_of(&job, noop_fn, NULL);
 	for (int i = 0; i < 2; i++) {
-		refused(rnl_barrier_add(bad[i], &job), -EINVAL, text[i]);
-		refused(rnl_barrier_wait(bad[i], 0), -EINVAL, text[i]);
-		refused(rnl_barrier_join(bad[i]), -EINVAL, text[i]);
-		refused(rnl_barrier_notify(bad[i], &job), -EINVAL, text[i]);
+		invalid(rnl_barrier_add(bad[i], &job), text[i]);
+		invalid(rnl_barrier_wait(bad[i], 0), text[i]);
+		invalid(rnl_barrier_join(bad[i]), text[i]);
+		invalid(rnl_barrier_notify(bad[i], &job), text[i]);
 	}
-	refused(rnl_barrier_init(NULL, pool), -EINVAL, "rnl_barrier_init(): the barrier is NULL");
-	refused(rnl_job_set_after(&job, &barrier), -EINVAL, text[1]);
+	invalid(rnl_barrier_init(NULL, pool), "rnl_barrier_init(): the barrier is NULL");
+	invalid(rnl_job_set_after(&job, &barrier), text[1]);
 	end_hearing(pool);
 }
 
@@ -422,11 +426,12 @@ TEST(a_call_on_no_completion_queue_is_logged)
 	struct rnl_cq *cq = cq_of();
 	struct rnl_job *list[1];
 
-	refused(rnl_cq_create(NULL), -EINVAL, "rnl_cq_create(): cqp is NULL");
-	refused(rnl_cq_fd(NULL), -EINVAL, "rnl_cq_fd(): the completion queue is NULL");
-	refused(rnl_cq_reap(NULL, list, 1, 0), -EINVAL, "the completion queue is NULL");
-	refused(rnl_cq_reap(cq, NULL, 1, 0), -EINVAL, "jobs is NULL");
-	refused(rnl_cq_reap(cq, list, 0, 0), -EINVAL, "max is 0");
+	invalid(rnl_cq_create(NULL), "rnl_cq_create(): cqp is NULL");
+	invalid(rnl_cq_fd(NULL), "rnl_cq_fd(): the completion queue is NULL");
+	invalid(rnl_cq_reap(NULL, list, 1, 0), "the completion queue is NULL");
+	invalid(rnl_cq_reap(cq, NULL, 1, RNL_FOREVER), "jobs is NULL");
+	invalid(rnl_cq_reap(cq, list, 0, RNL_FOREVER), "max is 0");
+	invalid(rnl_cq_reap(cq, list, 0, 0), "max is 0");
 	answered(rnl_cq_reap(cq, list, 1, 0), 0);
 	answered(rnl_cq_reap(cq, list, 1, 1), 0);
 	rnl_cq_destroy(cq);
@@ -509,19 +514,19 @@ TEST(work_that_is_refused_is_logged)
 	void *mem;
 
 	must(rnl_thread_attach(pool));
-	refused(rnl_copy(NULL, a, 4), -EINVAL, "rnl_copy(): dst is NULL, and 4 bytes");
-	refused(rnl_copy(b, NULL, 4), -EINVAL, "rnl_copy(): src is NULL");
-	refused(rnl_copy_2d(b, 8, a, 3, 4, 2), -EINVAL, "src_pitch is 3, of 2 rows; both must be 4");
-	refused(rnl_fill(NULL, 0, 4), -EINVAL, "rnl_fill(): dst is NULL, and bytes is 4");
-	refused(rnl_fill(b, 0, sizeof(b)), -EINVAL,
-		"they must be memory of the device or page-locked");
-	refused(rnl_launch(NULL, one, one, a), -EINVAL, "rnl_launch(): kernel is NULL");
-	refused(rnl_launch(&plain, one, one, NULL), -EINVAL, "args is NULL, and kernel plain has 4");
-	refused(rnl_launch(&huge, one, one, a), -EINVAL, "kernel huge are 4097 bytes; 4096 is the most");
-	refused(rnl_launch(&plain, one, flat, a), -EINVAL,
+	invalid(rnl_copy(NULL, a, 4), "rnl_copy(): dst is NULL, and 4 bytes");
+	invalid(rnl_copy(b, NULL, 4), "rnl_copy(): src is NULL");
+	invalid(rnl_copy_2d(b, 8, a, 3, 4, 2), "src_pitch is 3, of 2 rows; both must be 4");
+	invalid(rnl_fill(NULL, 0, 4), "rnl_fill(): dst is NULL, and bytes is 4");
+	invalid(rnl_fill(b, 0, sizeof(b)), "they must be memory of the device or page-locked");
+	invalid(rnl_launch(NULL, one, one, a), "rnl_launch(): kernel is NULL");
+	invalid(rnl_launch(&plain, one, one, NULL), "args is NULL, and kernel plain has 4");
+	invalid(rnl_launch(&huge, one, one, a), "kernel huge are 4097 bytes; 4096 is the most");
+	invalid(rnl_launch(&plain, one, flat, a),
 		"kernel plain: grid is (1, 1, 1), and block is (1, 0, 1); no dimension may be 0");
-	refused(rnl_launch(&nowhere, one, one, NULL), -ENOTSUP, "kernel nowhere has no function for");
-	refused(rnl_job_args(1, &mem), -EINVAL, "rnl_job_args(): called outside of a job's function");
+	refused(rnl_launch(&nowhere, one, one, NULL), -ENOTSUP,
+		"kernel nowhere has no function for");
+	invalid(rnl_job_args(1, &mem), "rnl_job_args(): called outside of a job's function");
 	must(rnl_stream_wait(RNL_FOREVER));
 	rnl_thread_attach(NULL);
 	end_hearing(pool);
@@ -536,7 +541,7 @@ TEST(a_launch_beyond_the_device_is_logged)
 		test_skip("the kernel of this test asks nothing of a GPU");
 	pool = hearing_pool(1);
 	must(rnl_thread_attach(pool));
-	refused(rnl_launch(&plain, one, large, "abc"), -EINVAL,
+	invalid(rnl_launch(&plain, one, large, "abc"),
 		"the device refused kernel plain with grid (1, 1, 1) and block (2048, 1, 1)");
 	rnl_thread_attach(NULL);
 	end_hearing(pool);
@@ -557,7 +562,8 @@ TEST(a_thread_of_another_device_is_logged)
 		answered(rnl_thread_attach(pool), 0);
 	} else {
 		must(rnl_thread_attach(other));
-		refused(rnl_thread_attach(pool), -EBUSY, "rnl_thread_attach(): this thread is attached to");
+		refused(rnl_thread_attach(pool), -EBUSY,
+			"rnl_thread_attach(): this thread is attached to");
 		must(rnl_barrier_init(&barrier, pool));
 		refused(rnl_barrier_join(&barrier), -ENODEV, "call rnl_thread_attach(NULL) first");
 	}
@@ -598,12 +604,12 @@ static int inside_fn(struct rnl_job *job)
 	refused(rnl_trace_start(in->pool, "/dev/null", NULL), -EBUSY, itself);
 	refused(rnl_trace_stop(in->pool), -EBUSY, itself);
 	refused(rnl_stream_wait(MS), -EBUSY, "rnl_stream_wait(): called in a job's function");
-	refused(rnl_job_args(1, &mem), -EINVAL, "rnl_job_args(): the job's user is NULL");
-	refused(rnl_scratch(0, &mem), -EINVAL, "rnl_scratch(): bytes is 0");
-	refused(rnl_scratch(1, NULL), -EINVAL, "rnl_scratch(): memp is NULL");
+	invalid(rnl_job_args(1, &mem), "rnl_job_args(): the job's user is NULL");
+	invalid(rnl_scratch(0, &mem), "rnl_scratch(): bytes is 0");
+	invalid(rnl_scratch(1, NULL), "rnl_scratch(): memp is NULL");
 	job->user = job;
-	refused(rnl_job_args(RNL_JOB_ARGS_MAX + 1, &mem), -EINVAL, "bytes is 1025; it must be 1 to 1024");
-	refused(rnl_job_hold(job, NULL), -EINVAL, "rnl_job_hold(): hold is NULL");
+	invalid(rnl_job_args(RNL_JOB_ARGS_MAX + 1, &mem), "bytes is 1025; it must be 1 to 1024");
+	invalid(rnl_job_hold(job, NULL), "rnl_job_hold(): hold is NULL");
 	return 0;
 }
 
@@ -637,7 +643,7 @@ TEST(a_fill_of_the_stack_in_a_job_is_logged_whether_it_gathers_or_not)
 	struct rnl_job plug, jobs[NR];
 
 	job_of(&jobs[0], fill_stack_fn, NULL);
-	refused(submit_and_wait(pool, &jobs[0]), -EINVAL, "rnl_fill(): the device refused 64 bytes");
+	invalid(submit_and_wait(pool, &jobs[0]), "rnl_fill(): the device refused 64 bytes");
 	heard.bytes = 0;
 	hold_workers(pool, &gate, &plug, 1);
 	for (int i = 0; i < NR; i++) {
