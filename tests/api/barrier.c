@@ -4,7 +4,7 @@
 
 #include "pool.h"
 
-TEST(an_empty_barrier_holds_nobody)
+TEST(an_empty_barrier_holds_no_thread)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_barrier barrier;
@@ -82,7 +82,7 @@ TEST(other_jobs_do_not_hold_a_barrier)
  * A worker completes several jobs together. It must notify the barrier before it starts another
  * job.
  */
-TEST(a_barrier_is_told_before_its_worker_does_something_else)
+TEST(a_barrier_is_notified_before_its_worker_does_something_else)
 {
 	enum { NR = 5 };
 	struct rnl_pool *pool = pool_of(1);
@@ -142,17 +142,17 @@ struct waiter {
 	struct rnl_barrier *barrier;
 	const int *written;
 	struct gate *start;
-	int ret, sum;
 };
 
-static void *wait_thread(void *arg)
+/* Returns the sum of the written values, or an error. */
+static int wait_and_add(void *arg)
 {
 	struct waiter *w = arg;
+	int ret;
 
 	gate_wait(w->start);
-	w->ret = rnl_barrier_wait(w->barrier, RNL_FOREVER);
-	w->sum = w->written[0] + w->written[1];
-	return NULL;
+	ret = rnl_barrier_wait(w->barrier, RNL_FOREVER);
+	return ret ? ret : w->written[0] + w->written[1];
 }
 
 struct writing {
@@ -180,7 +180,7 @@ TEST(several_threads_wait_on_one_barrier)
 		struct rnl_barrier barrier;
 		struct writing writing[2];
 		struct waiter waiters[NR];
-		pthread_t threads[NR];
+		struct call calls[NR];
 		int words[2] = { 0, 0 };
 
 		must(rnl_barrier_init(&barrier, pool));
@@ -189,17 +189,14 @@ TEST(several_threads_wait_on_one_barrier)
 			submit_in(pool, &barrier, &writing[i].job, writing_fn, NULL);
 		}
 		for (int i = 0; i < NR; i++) {
-			waiters[i] = (struct waiter){ &barrier, words, &start, 0, 0 };
-			must(pthread_create(&threads[i], NULL, wait_thread, &waiters[i]));
+			waiters[i] = (struct waiter){ &barrier, words, &start };
+			call_start(&calls[i], wait_and_add, &waiters[i]);
 		}
 		gate_await(&start, NR);
 		gate_open(&start);
 		gate_open(&gate);
-		for (int i = 0; i < NR; i++) {
-			pthread_join(threads[i], NULL);
-			ck_assert_int_eq(waiters[i].ret, 0);
-			ck_assert_int_eq(waiters[i].sum, 42);
-		}
+		for (int i = 0; i < NR; i++)
+			ck_assert_int_eq(call_end(&calls[i]), 42);
 	}
 	rnl_pool_destroy(pool);
 }
@@ -260,9 +257,8 @@ TEST(the_memory_of_a_barrier_is_the_callers_after_a_drain)
 		struct rnl_barrier *barrier = malloc(sizeof(*barrier));
 
 		must(rnl_barrier_init(barrier, pool));
-		for (int k = 0; k < 3; k++) {
+		for (int k = 0; k < 3; k++)
 			submit_in(pool, barrier, &jobs[k], noop_fn, NULL);
-		}
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		memset(barrier, 0xa5, sizeof(*barrier));
 		free(barrier);
@@ -270,7 +266,7 @@ TEST(the_memory_of_a_barrier_is_the_callers_after_a_drain)
 	rnl_pool_destroy(pool);
 }
 
-TEST(the_memory_of_a_barrier_is_the_callers_after_what_comes_after_it)
+TEST(the_memory_of_a_barrier_is_the_callers_after_a_later_job)
 {
 	int nr = (int)(4000 / test_scale());
 	struct rnl_pool *pool = pool_of(2);
@@ -294,7 +290,7 @@ TEST(the_memory_of_a_barrier_is_the_callers_after_what_comes_after_it)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_refused_submit_leaves_no_count_behind)
+TEST(a_refused_submit_does_not_count)
 {
 	struct rnl_pool *pool = pool_of(1, .max_queued = 1);
 	struct rnl_barrier barrier, busy;

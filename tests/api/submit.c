@@ -3,11 +3,11 @@
 #include <runnel/stats.h>
 
 #include "host_kernel.h"
-#include "pool.h"
+#include "record.h"
 
 /* ---- stealing ------------------------------------------------------------ */
 
-TEST(no_job_waits_behind_a_held_worker_while_another_is_idle)
+TEST(no_job_waits_for_a_held_worker_while_another_is_idle)
 {
 	enum { WORKERS = 4 };
 
@@ -48,7 +48,7 @@ TEST(a_worker_that_sleeps_since_its_pool_was_made_is_found)
 	}
 }
 
-TEST(what_is_put_at_once_is_taken_by_all_workers)
+TEST(jobs_submitted_together_are_taken_by_all_workers)
 {
 	enum { WORKERS = 4, ROUNDS = 200 };
 
@@ -73,7 +73,7 @@ TEST(what_is_put_at_once_is_taken_by_all_workers)
 	}
 }
 
-TEST(what_is_queued_behind_a_held_job_is_taken_by_one_that_slept)
+TEST(a_job_queued_after_a_held_one_is_taken_by_a_worker_that_slept)
 {
 	enum { WORKERS = 4, NR = 5 };
 	struct rnl_pool *pool;
@@ -101,12 +101,8 @@ TEST(what_is_queued_behind_a_held_job_is_taken_by_one_that_slept)
 
 TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 {
-	struct rnl_pool *pool;
-	uint64_t keys[3];
+	struct rnl_pool *pool = pool_of(3, .spin_us = -1);
 
-	pool = pool_of(COUNT(keys), .spin_us = -1);
-	for (int i = 0; i < (int)COUNT(keys); i++)
-		keys[i] = key_on(pool, i);
 	for (int round = 0; round < 50; round++) {
 		struct gate release = GATE_INIT, hold = GATE_INIT, came = GATE_INIT;
 		struct rnl_job before, after, held[2];
@@ -114,7 +110,7 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 
 		must(rnl_barrier_init(&barrier, pool));
 		job_in(&barrier, &before, gated_fn, &release);
-		must(submit_by_key(pool, &before, keys[2]));
+		must(submit_by_key(pool, &before, RNL_KEY_WORKER(2)));
 		gate_await(&release, 1);
 		/* The job's worker is chosen now: 0 or 1, whichever sleeps. */
 		job_of(&after, gated_fn, &came);
@@ -123,7 +119,7 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 		/* Then worker 0 or 1 is held, and so is worker 2, which releases the job. */
 		for (int i = 0; i < 2; i++) {
 			job_of(&held[i], gated_fn, &hold);
-			must(submit_by_key(pool, &held[i], keys[i ? 2 : round % 2]));
+			must(submit_by_key(pool, &held[i], RNL_KEY_WORKER(i ? 2 : round % 2)));
 		}
 		gate_await(&hold, 1);
 		gate_open(&release);
@@ -136,27 +132,23 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one)
+TEST(a_worker_whose_stream_is_empty_again_takes_jobs_of_a_held_one)
 {
 	struct rnl_pool *pool;
 	struct gate kernel = GATE_INIT, function = GATE_INIT;
 	struct rnl_job running, held, jobs[3];
-	uint64_t keys[2];
 
 	/* A worker with work on its stream may leave a job to the other worker. */
 	skip_unless_host();
 	pool = pool_of(2, .spin_us = -1);
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
 	job_of(&running, gated_kernel_fn, &kernel);
-	must(submit_by_key(pool, &running, keys[0]));
+	must(submit_by_key(pool, &running, RNL_KEY_WORKER(0)));
 	gate_await(&kernel, 1);
 	job_of(&held, gated_fn, &function);
-	must(submit_by_key(pool, &held, keys[1]));
+	must(submit_by_key(pool, &held, RNL_KEY_WORKER(1)));
 	gate_await(&function, 1);
-	for (unsigned i = 0; i < COUNT(jobs); i++) {
+	for (unsigned i = 0; i < COUNT(jobs); i++)
 		submit_job(pool, &jobs[i], noop_fn, NULL);
-	}
 	gate_open(&kernel);
 	for (unsigned i = 0; i < COUNT(jobs); i++)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
@@ -230,7 +222,7 @@ static int parent_fn(struct rnl_job *job)
 	return gate_came(p->theirs, COUNT(p->children)) ? 0 : -ETIME;
 }
 
-TEST(what_a_job_submits_is_run_by_others_while_it_runs)
+TEST(other_workers_run_the_jobs_that_a_running_job_submits)
 {
 	struct rnl_pool *pool = pool_of(4);
 
@@ -250,24 +242,13 @@ TEST(what_a_job_submits_is_run_by_others_while_it_runs)
 
 /* ---- from many threads --------------------------------------------------- */
 
-struct once {
-	struct rnl_job job;
-	_Atomic int runs;
-};
-
-static int once_fn(struct rnl_job *job)
-{
-	atomic_fetch_add(&rnl_container_of(job, struct once, job)->runs, 1);
-	return 0;
-}
-
 struct producer {
 	struct rnl_pool *pool;
-	struct once *jobs;
+	struct notified *jobs;
 	int nr;
 };
 
-static void *producer_thread(void *arg)
+static int produce(void *arg)
 {
 	struct producer *p = arg;
 	struct rnl_job *list[16];
@@ -289,35 +270,29 @@ static void *producer_thread(void *arg)
 			ret = ret < 0 ? 0 : ret;
 		}
 	}
-	return NULL;
+	return 0;
 }
 
-TEST(what_many_threads_submit_runs_exactly_once)
+TEST(jobs_of_many_threads_run_exactly_once)
 {
 	enum { THREADS = 8, EACH = 10000 };
 	struct rnl_pool *pool = pool_of(4, .max_queued = 1000);
-	struct once *jobs = calloc(THREADS * EACH, sizeof(*jobs));
+	struct notified *jobs = calloc(THREADS * EACH, sizeof(*jobs));
 	struct producer producers[THREADS];
-	pthread_t threads[THREADS];
+	struct call calls[THREADS];
 
 	for (int i = 0; i < THREADS * EACH; i++)
-		job_of(&jobs[i].job, once_fn, NULL);
+		notified_of(&jobs[i]);
 	for (int i = 0; i < THREADS; i++) {
 		producers[i] = (struct producer){ pool, jobs + i * EACH, EACH };
-		must(pthread_create(&threads[i], NULL, producer_thread, &producers[i]));
+		call_start(&calls[i], produce, &producers[i]);
 	}
 	for (int i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
+		must(call_end(&calls[i]));
 	rnl_pool_destroy(pool);
 	for (int i = 0; i < THREADS * EACH; i++)
 		ck_assert_int_eq(jobs[i].runs, 1);
 	free(jobs);
-}
-
-static int where_fn(struct rnl_job *job)
-{
-	*(int *)job->user = rnl_worker().index;
-	return 0;
 }
 
 static unsigned nr_asleep(struct rnl_pool *pool, unsigned nr_workers)
@@ -337,12 +312,14 @@ static unsigned nr_asleep(struct rnl_pool *pool, unsigned nr_workers)
 static unsigned nr_moves(struct rnl_pool *pool, unsigned nr)
 {
 	struct rnl_job job;
-	int worker = -1, last = -1;
+	int last = -1;
 	unsigned nr_moves = 0;
 
-	job_of(&job, where_fn, &worker);
+	job_of(&job, index_fn, NULL);
 	for (unsigned i = 0; i < nr; i++) {
-		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+		const int worker = submit_and_wait(pool, &job);
+
+		ck_assert_int_ge(worker, 0);
 		nr_moves += worker != last;
 		last = worker;
 	}

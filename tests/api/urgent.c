@@ -4,30 +4,36 @@
 
 #include "record.h"
 
-static struct rnl_pool *pool_with_urgent(unsigned nr_urgent, unsigned nr_workers)
-{
-	return pool_of(nr_workers, .nr_urgent = nr_urgent);
-}
-
 static void urgent_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
 {
 	job_of(job, fn, user);
 	must(rnl_job_set_flags(job, RNL_URGENT));
 }
 
+static void submit_urgent(struct rnl_pool *pool, struct rnl_job *job,
+			  int (*fn)(struct rnl_job *job), void *user)
+{
+	urgent_of(job, fn, user);
+	must(rnl_submit(pool, job));
+}
+
+static void urgent_noted_of(struct noted *n, struct record *record, int id)
+{
+	noted_of(n, record, id);
+	must(rnl_job_set_flags(&n->job, RNL_URGENT));
+}
+
 /* Holds the urgent workers.  The other workers are held, so only urgent workers run @jobs. */
 static void hold_urgent(struct rnl_pool *pool, struct gate *gate, struct rnl_job *jobs, unsigned nr)
 {
-	for (unsigned i = 0; i < nr; i++) {
-		urgent_of(&jobs[i], gated_fn, gate);
-		must(rnl_submit(pool, &jobs[i]));
-	}
+	for (unsigned i = 0; i < nr; i++)
+		submit_urgent(pool, &jobs[i], gated_fn, gate);
 	gate_await(gate, nr);
 }
 
 /* ---- without urgent workers ---------------------------------------------- */
 
-TEST(without_urgent_workers_an_urgent_job_goes_before_what_is_queued)
+TEST(without_urgent_workers_an_urgent_job_goes_before_queued_jobs)
 {
 	enum { OTHERS = 20 };
 	struct rnl_pool *pool = pool_of(1);
@@ -48,8 +54,7 @@ TEST(without_urgent_workers_an_urgent_job_goes_before_what_is_queued)
 		for (int i = 0; i < 2; i++) {
 			/* The job stays urgent in later runs. */
 			if (!round) {
-				noted_of(&urgent[i], &record, 100 + i);
-				must(rnl_job_set_flags(&urgent[i].job, RNL_URGENT));
+				urgent_noted_of(&urgent[i], &record, 100 + i);
 			}
 			must(rnl_submit(pool, &urgent[i].job));
 		}
@@ -72,8 +77,7 @@ TEST(a_job_that_is_urgent_no_more_waits_for_its_turn)
 
 	hold_workers(pool, &gate, &held, 1);
 	noted_of(&first, &record, 1);
-	noted_of(&second, &record, 2);
-	must(rnl_job_set_flags(&second.job, RNL_URGENT));
+	urgent_noted_of(&second, &record, 2);
 	must(rnl_job_set_flags(&second.job, 0));
 	must(rnl_submit(pool, &first.job));
 	must(rnl_submit(pool, &second.job));
@@ -98,8 +102,7 @@ TEST(an_urgent_job_that_was_deferred_goes_before_others_once_it_may)
 		noted_of(&noted[i], &record, i);
 		must(rnl_submit(pool, &noted[i].job));
 	}
-	noted_of(&urgent, &record, 100);
-	must(rnl_job_set_flags(&urgent.job, RNL_URGENT));
+	urgent_noted_of(&urgent, &record, 100);
 	must(rnl_job_set_after(&urgent.job, &barrier));
 	must(rnl_submit(pool, &urgent.job));
 	gate_open(&gate);
@@ -113,7 +116,7 @@ TEST(an_urgent_job_that_was_deferred_goes_before_others_once_it_may)
 TEST(urgent_workers_run_urgent_jobs_while_all_others_are_held)
 {
 	enum { URGENT = 2, WORKERS = 2, NR = 200 };
-	struct rnl_pool *pool = pool_with_urgent(URGENT, WORKERS);
+	struct rnl_pool *pool = pool_of(WORKERS, .nr_urgent = URGENT);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[WORKERS], queued[3], jobs[NR], *list[4];
 
@@ -121,10 +124,8 @@ TEST(urgent_workers_run_urgent_jobs_while_all_others_are_held)
 	for (int i = 0; i < 3; i++)
 		job_of(&queued[i], noop_fn, NULL);
 	must(rnl_submit(pool, &queued[0]));
-	for (int i = 0; i < NR - 2; i++) {
-		urgent_of(&jobs[i], index_fn, NULL);
-		must(rnl_submit(pool, &jobs[i]));
-	}
+	for (int i = 0; i < NR - 2; i++)
+		submit_urgent(pool, &jobs[i], index_fn, NULL);
 	/* Urgent jobs in a list with other jobs, too. */
 	list[0] = &queued[1];
 	list[1] = &jobs[NR - 2];
@@ -145,10 +146,10 @@ TEST(urgent_workers_run_urgent_jobs_while_all_others_are_held)
 	rnl_pool_destroy(pool);
 }
 
-TEST(urgent_workers_run_nothing_else)
+TEST(urgent_workers_run_no_other_jobs)
 {
 	enum { URGENT = 2, WORKERS = 2, NR = 3000 };
-	struct rnl_pool *pool = pool_with_urgent(URGENT, WORKERS);
+	struct rnl_pool *pool = pool_of(WORKERS, .nr_urgent = URGENT);
 	struct rnl_job *jobs = calloc(NR, sizeof(*jobs)), *list[NR / 3];
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[WORKERS], urgent;
@@ -164,8 +165,7 @@ TEST(urgent_workers_run_nothing_else)
 	}
 	ck_assert_int_eq(rnl_submit_many(pool, list, NR / 3), NR / 3);
 	for (int i = 0; i < 100; i++) {
-		urgent_of(&urgent, index_fn, NULL);
-		must(rnl_submit(pool, &urgent));
+		submit_urgent(pool, &urgent, index_fn, NULL);
 		ck_assert_int_lt(result_of(&urgent), URGENT);
 	}
 	gate_open(&gate);
@@ -186,13 +186,12 @@ TEST(on_the_host_device_a_free_worker_takes_urgent_jobs_of_a_held_one)
 	struct rnl_job held[2], urgent;
 
 	skip_on_cuda("urgent workers take urgent jobs alone");
-	pool = pool_with_urgent(1, 1);
+	pool = pool_of(1, .nr_urgent = 1);
 	hold_workers(pool, &gates[0], &held[0], 1);
 	hold_urgent(pool, &gates[1], &held[1], 1);
 	/* The first job is queued before the other worker is free, the second while it is free. */
 	for (int i = 0; i < 2; i++) {
-		urgent_of(&urgent, index_fn, NULL);
-		must(rnl_submit(pool, &urgent));
+		submit_urgent(pool, &urgent, index_fn, NULL);
 		gate_open(&gates[0]);
 		ck_assert_int_eq(result_of(&urgent), 1);
 	}
@@ -210,15 +209,14 @@ TEST(on_the_host_device_every_worker_takes_urgent_jobs_first)
 	struct noted noted[OTHERS], urgent;
 
 	skip_on_cuda("urgent workers take urgent jobs alone");
-	pool = pool_with_urgent(1, 1);
+	pool = pool_of(1, .nr_urgent = 1);
 	hold_workers(pool, &gates[0], &held[0], 1);
 	hold_urgent(pool, &gates[1], &held[1], 1);
 	for (int i = 0; i < OTHERS; i++) {
 		noted_of(&noted[i], &record, i);
 		must(rnl_submit(pool, &noted[i].job));
 	}
-	noted_of(&urgent, &record, 100);
-	must(rnl_job_set_flags(&urgent.job, RNL_URGENT));
+	urgent_noted_of(&urgent, &record, 100);
 	must(rnl_submit(pool, &urgent.job));
 	gate_open(&gates[0]);
 	ck_assert_int_eq(result_of(&urgent.job), 0);
@@ -253,7 +251,6 @@ TEST(a_worker_takes_no_urgent_job_in_a_growth_that_fails)
 	struct starts starts = { .gate = GATE_INIT };
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job held[2], urgent;
-	struct rnl_pool_stats stats;
 	struct rnl_pool *pool;
 	struct call call;
 
@@ -261,8 +258,7 @@ TEST(a_worker_takes_no_urgent_job_in_a_growth_that_fails)
 	pool = pool_of(1, .nr_urgent = 1, .on_start = start_or_fail, .hook_arg = &starts);
 	hold_workers(pool, &gates[0], &held[0], 1);
 	hold_urgent(pool, &gates[1], &held[1], 1);
-	urgent_of(&urgent, index_fn, NULL);
-	must(rnl_submit(pool, &urgent));
+	submit_urgent(pool, &urgent, index_fn, NULL);
 	call_start(&call, resize_fn, &(struct resize){ pool, 3 });
 	gate_await(&starts.gate, 1);
 	ck_waits(starts.tid);
@@ -272,9 +268,8 @@ TEST(a_worker_takes_no_urgent_job_in_a_growth_that_fails)
 	ck_assert_int_eq(result_of(&urgent), 0);
 	gate_open(&gates[0]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	stats = figures_of(pool);
-	ck_assert_uint_eq(stats.accepted, 3);
-	ck_assert_uint_eq(stats.done, 3);
+	ck_assert_uint_eq(figures_of(pool).accepted, 3);
+	ck_assert_uint_eq(figures_of(pool).done, 3);
 	rnl_pool_destroy(pool);
 }
 
@@ -283,7 +278,7 @@ TEST(a_worker_takes_no_urgent_job_in_a_growth_that_fails)
 TEST(urgent_workers_are_counted_first_and_with_the_others)
 {
 	enum { URGENT = 3, WORKERS = 2, NR = URGENT + WORKERS };
-	struct rnl_pool *pool = pool_with_urgent(URGENT, WORKERS);
+	struct rnl_pool *pool = pool_of(WORKERS, .nr_urgent = URGENT);
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job held[NR], refused;
@@ -329,28 +324,17 @@ TEST(more_urgent_workers_than_a_pool_has_room_for_are_refused)
 	}
 }
 
-TEST(misuse_gets_an_errno)
+TEST(an_urgent_job_has_no_key)
 {
 	struct rnl_pool *pool = pool_of(1);
-	struct gate gate = GATE_INIT;
-	struct rnl_job held, queued, urgent, zero = { 0 };
+	struct rnl_job urgent;
 
-	ck_assert_int_eq(rnl_job_set_flags(NULL, RNL_URGENT), -EINVAL);
-	ck_assert_int_eq(rnl_job_set_flags(&zero, RNL_URGENT), -EINVAL);
-	ck_assert_int_eq(rnl_job_set_flags(&zero, 0), -EINVAL);
-	hold_workers(pool, &gate, &held, 1);
-	submit_job(pool, &queued, noop_fn, NULL);
-	ck_assert_int_eq(rnl_job_set_flags(&queued, RNL_URGENT), -EBUSY);
-	ck_assert_int_eq(rnl_job_set_flags(&held, 0), -EBUSY);
 	urgent_of(&urgent, noop_fn, NULL);
 	ck_assert_int_eq(submit_by_key(pool, &urgent, 0), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(pool, &urgent, 0, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_job_wait(&urgent, 0), -EINVAL);	/* never submitted */
 	must(rnl_job_set_key(&urgent, RNL_KEY_NONE));
-	must(rnl_submit(pool, &urgent));
-	gate_open(&gate);
-	ck_assert_int_eq(result_of(&urgent), 0);
-	ck_assert_int_eq(result_of(&queued), 0);
+	ck_assert_int_eq(submit_and_wait(pool, &urgent), 0);
 	must(rnl_job_set_flags(&urgent, 0));
 	must(submit_by_key(pool, &urgent, 0));
 	ck_assert_int_eq(result_of(&urgent), 0);
