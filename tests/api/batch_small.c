@@ -43,6 +43,12 @@ static struct rnl_batcher *batcher_with(struct rnl_pool *pool, struct seen *seen
 	return batcher_with_slabs(pool, seen, flags, in_bytes, out_bytes, 0);
 }
 
+static void end(struct rnl_pool *pool, struct rnl_batcher *batcher)
+{
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
 /* Sends one request. Returns true if nothing was copied: aligned memory is then used in place. */
 static bool lies_in_place(struct rnl_batcher *batcher, const struct seen *seen, size_t bytes)
 {
@@ -110,8 +116,7 @@ TEST(input_that_is_aligned_stays_in_its_slot)
 		ck_assert_ptr_eq(seen.out, request.out);
 		receive(&request, i, 4096);
 	}
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 TEST(small_and_large_requests_share_a_batcher)
@@ -126,8 +131,7 @@ TEST(small_and_large_requests_share_a_batcher)
 	batcher = batcher_with(pool, &seen, RNL_BATCHER_VARIABLE, 2 * SMALL, 100);
 	for (unsigned i = 0; i < COUNT(sizes); i++)
 		ck_assert_int_eq(lies_in_place(batcher, &seen, sizes[i]), sizes[i] <= SMALL);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 /* Small and large batches, several under way at a time, with holes and without. */
@@ -164,8 +168,7 @@ TEST(batches_of_any_size_come_out_right)
 			ck_assert_int_eq(result_of(&jobs[i]), 0);
 		gate = (struct gate)GATE_INIT;
 	}
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 /* ---- size and placement ----------------------------------------------------- */
@@ -196,24 +199,17 @@ static uint64_t copies_of(struct seen *seen, uint32_t flags, const char *takes)
 	}
 	ck_assert_uint_eq(counts_of(batcher).batches, 1);
 	copies = counts_of(batcher).copies;
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 	return copies;
 }
 
-TEST(what_counts_is_the_batch)
+TEST(the_size_of_the_batch_counts_and_its_requests_are_adjacent)
 {
 	struct seen seen;
 
 	ck_assert_uint_eq(copies_of(&seen, 0, "1111111111111111"), 0);	/* 64 KB */
 	ck_assert_uint_eq(copies_of(&seen, 0, "11111111111111111"), 1);
 	ck_assert_uint_eq(copies_of(&seen, 0, "1111111101111111101"), 3);
-}
-
-TEST(requests_of_a_small_batch_lie_side_by_side)
-{
-	struct seen seen;
-
 	ck_assert_uint_eq(copies_of(&seen, 0, "1011001"), 0);
 	ck_assert_uint_eq(copies_of(&seen, 0, "0000001"), 0);
 	ck_assert_uint_eq(copies_of(&seen, RNL_BATCHER_ALWAYS_COPY, "1011001"), 3);
@@ -247,8 +243,7 @@ TEST(a_flag_keeps_the_copies)
 	batcher = batcher_with(pool, &seen, RNL_BATCHER_ALWAYS_COPY, 64, 64);
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert(!lies_in_place(batcher, &seen, 64));
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }
 
 /* ---- status ------------------------------------------------------------------ */
@@ -318,6 +313,5 @@ TEST(a_request_that_fails_is_done_when_no_kernel_writes_to_it_any_more)
 	gate_open(&writing);
 	ck_assert_int_eq(result_of(&request.job), -ENOSPC);
 	ck_assert_ptr_null(request.out);
-	rnl_batcher_destroy(batcher);
-	rnl_pool_destroy(pool);
+	end(pool, batcher);
 }

@@ -88,24 +88,22 @@ TEST(a_job_that_was_cancelled_with_all_can_be_cancelled_and_submitted_again, .ti
 
 enum { ROUNDS = 300, BURST = 40 };
 
-static void *cancel_often(void *arg)
+static int cancel_often(void *pool)
 {
-	struct rnl_pool *pool = arg;
-
 	for (int i = 0; i < ROUNDS; i++) {
 		ck_assert_int_ge(rnl_pool_cancel(pool), 0);
 		sched_yield();
 	}
-	return NULL;
+	return 0;
 }
 
-TEST(beside_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
+TEST(during_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
 {
 	struct rnl_pool *pool = pool_of(2);
 	static struct notified notified[BURST];
-	pthread_t thread;
+	struct call call;
 
-	must(pthread_create(&thread, NULL, cancel_often, pool));
+	call_start(&call, cancel_often, pool);
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < BURST; i++) {
 			notified_of(&notified[i]);
@@ -122,7 +120,7 @@ TEST(beside_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
 			ck_assert_int_eq(notified[i].runs, ret == 0);
 		}
 	}
-	must(pthread_join(thread, NULL));
+	must(call_end(&call));
 	rnl_pool_destroy(pool);
 }
 

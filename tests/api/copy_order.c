@@ -40,40 +40,25 @@ static unsigned sequence_of(int nr, size_t bytes, struct move *moves)
 
 static const size_t lengths[] = { 100, 300 * KB, 3 * MB + 5 };
 
-TEST(the_copies_of_a_job_are_in_order, .timeout_s = 60, .loops = COUNT(sequences))
+/* Loop 0: of one job; 1: of a job each, with one key. */
+TEST(the_copies_of_a_job_or_a_key_are_in_order, .timeout_s = 60, .loops = 2 * COUNT(sequences))
 {
-	struct rnl_pool *pool = pool_of(1);
-	struct move moves[5];
-
-	printf("%s\n", sequences[_i].name);
-	for (unsigned i = 0; i < COUNT(lengths); i++) {
-		struct bench b;
-
-		bench_init(&b, pool, lengths[i]);
-		run(&b, moves, sequence_of(_i, lengths[i], moves));
-		bench_check(&b);
-		bench_fini(&b);
-	}
-	rnl_pool_destroy(pool);
-}
-
-TEST(so_are_those_of_jobs_with_one_key, .timeout_s = 60, .loops = COUNT(sequences))
-{
-	struct rnl_pool *pool = pool_of(3);
+	struct rnl_pool *pool = pool_of(_i % 2 ? 3 : 1);
 	struct move moves[5];
 	struct moving m[5];
 
-	printf("%s\n", sequences[_i].name);
+	printf("%s\n", sequences[_i / 2].name);
 	for (unsigned i = 0; i < COUNT(lengths); i++) {
+		const unsigned nr = sequence_of(_i / 2, lengths[i], moves);
+		const unsigned each = _i % 2 ? 1 : nr;
 		struct bench b;
-		unsigned nr = sequence_of(_i, lengths[i], moves);
 
 		bench_init(&b, pool, lengths[i]);
-		for (unsigned k = 0; k < nr; k++) {
-			moving_of(&m[k], &b, &moves[k], 1);
+		for (unsigned k = 0; k < nr; k += each) {
+			moving_of(&m[k], &b, &moves[k], each);
 			must(submit_by_key(pool, &m[k].job, i));
 		}
-		for (unsigned k = 0; k < nr; k++)
+		for (unsigned k = 0; k < nr; k += each)
 			ck_assert_int_eq(result_of(&m[k].job), 0);
 		bench_check(&b);
 		bench_fini(&b);
@@ -81,7 +66,7 @@ TEST(so_are_those_of_jobs_with_one_key, .timeout_s = 60, .loops = COUNT(sequence
 	rnl_pool_destroy(pool);
 }
 
-TEST(part_after_part_of_what_comes_out_goes_in_again, .timeout_s = 60)
+TEST(a_copy_out_is_copied_in_again_part_by_part, .timeout_s = 60)
 {
 	enum { PARTS = 10 };
 	struct move moves[1 + PARTS] = { { P0, D0, PARTS * MB, 0, 0, 0, 0, 0 } };
@@ -186,7 +171,6 @@ struct joined {
 	struct rnl_barrier barrier;
 	struct moving first;
 	struct bench bench;
-	uint64_t keys[2];
 };
 /* @out goes through the worker's staging buffers; the stream itself does @unpinned. */
 static const struct move out = { P0, D0, MB, 0, 0, 0, 0, 0 };
@@ -198,17 +182,15 @@ static void joined_init(struct joined *j, const struct move *first)
 
 	bench_init(&j->bench, pool, MB);
 	j->before = j->after = (struct gate)GATE_INIT;
-	j->keys[0] = key_on(pool, 0);
-	j->keys[1] = key_on(pool, 1);
 	must(rnl_barrier_init(&j->barrier, pool));
 	job_of(&j->holding, gated_fn, &j->before);
-	must(submit_by_key(pool, &j->holding, j->keys[0]));
+	must(submit_by_key(pool, &j->holding, RNL_KEY_WORKER(0)));
 	gate_await(&j->before, 1);
 	moving_of(&j->first, &j->bench, first, 1);
 	must(rnl_barrier_add(&j->barrier, &j->first.job));
-	must(submit_by_key(pool, &j->first.job, j->keys[0]));
+	must(submit_by_key(pool, &j->first.job, RNL_KEY_WORKER(0)));
 	job_of(&j->held, gated_fn, &j->after);
-	must(submit_by_key(pool, &j->held, j->keys[0]));
+	must(submit_by_key(pool, &j->held, RNL_KEY_WORKER(0)));
 	gate_open(&j->before);
 	gate_await(&j->after, 1);
 }
@@ -238,7 +220,7 @@ static int join_and_copy(void *arg)
 	return ret;
 }
 
-TEST(a_stream_that_joins_finds_what_was_copied_to_pageable_memory, .timeout_s = 60)
+TEST(a_stream_that_joins_finds_the_copies_to_pageable_memory, .timeout_s = 60)
 {
 	struct call call;
 	struct joined j;
@@ -261,7 +243,7 @@ static void check_after(const struct move *first, const struct move *then)
 	joined_init(&j, first);
 	moving_of(&second, &j.bench, then, 1);
 	must(rnl_job_set_after(&second.job, &j.barrier));
-	must(submit_by_key(j.bench.pool, &second.job, j.keys[1]));
+	must(submit_by_key(j.bench.pool, &second.job, RNL_KEY_WORKER(1)));
 	/* The job has time to run, unless it waits for the worker. */
 	(void)rnl_job_wait(&second.job, (int64_t)(100 * test_scale()) * MS);
 	gate_open(&j.after);
@@ -269,7 +251,7 @@ static void check_after(const struct move *first, const struct move *then)
 	joined_fini(&j);
 }
 
-TEST(a_job_after_a_barrier_copies_what_its_jobs_copied_to_pageable_memory, .timeout_s = 60)
+TEST(a_job_after_a_barrier_finds_the_copies_to_pageable_memory, .timeout_s = 60)
 {
 	static const struct move in = { D1, P0, MB, 0, 0, 0, 0, 0 };
 	static const struct move pinned = { Q0, P0, MB, 0, 0, 0, 0, 0 };
@@ -292,7 +274,6 @@ TEST(a_job_after_a_barrier_writes_last_to_pageable_memory, .timeout_s = 60)
 static void check_chain(struct rnl_pool *pool, size_t bytes)
 {
 	enum { NR = 100 };
-	const uint64_t keys[] = { key_on(pool, 0), key_on(pool, 1) };
 	struct move (*moves)[2] = calloc(NR, sizeof(*moves));
 	struct rnl_barrier *barriers = calloc(NR, sizeof(*barriers));
 	struct moving *jobs = calloc(NR, sizeof(*jobs));
@@ -313,7 +294,7 @@ static void check_chain(struct rnl_pool *pool, size_t bytes)
 			must(rnl_job_set_after(job, &barriers[i - 1]));
 		/* The first job takes a while, so the others are deferred. */
 		jobs[i].busy = !i;
-		must(submit_by_key(pool, job, keys[i % 2]));
+		must(submit_by_key(pool, job, RNL_KEY_WORKER(i % 2)));
 	}
 	for (int i = 0; i < NR; i++) {
 		ck_assert_int_eq(result_of(&jobs[i].job), 0);
@@ -326,7 +307,7 @@ static void check_chain(struct rnl_pool *pool, size_t bytes)
 	free(moves);
 }
 
-TEST(a_chain_across_workers_carries_what_is_in_pageable_memory, .timeout_s = 60)
+TEST(a_chain_across_workers_passes_pageable_memory_on, .timeout_s = 60)
 {
 	static const uint64_t staging[] = { 0, 1 };
 

@@ -58,15 +58,13 @@ TEST(long_jobs_that_wait_for_the_device_are_stolen)
 	_Atomic int begun = 0;
 	struct gated held[2], jobs[NR];
 	struct rnl_pool *pool;
-	uint64_t key;
 
 	skip_unless_host();
 	pool = pool_of(2);
-	key = key_on(pool, 0);
 	for (int i = 0; i < 2; i++) {
 		held[i] = (struct gated){ .gate = &kernel, .begun = &begun };
 		job_of(&held[i].job, run_gated, NULL);
-		must(submit_by_key(pool, &held[i].job, key));
+		must(submit_by_key(pool, &held[i].job, RNL_KEY_WORKER(0)));
 	}
 	ck_eventually(begun == 2);
 	for (int i = 0; i < NR; i++)
@@ -181,11 +179,6 @@ static int start_trace(void *arg)
 	return rnl_trace_start(arg, path, &attr);
 }
 
-static int resize_up(void *arg)
-{
-	return rnl_pool_resize(arg, 2);
-}
-
 TEST(a_worker_that_waits_for_its_stream_obeys, .setup = set_path, .teardown = remove_file)
 {
 	enum { NR = 6 };
@@ -202,10 +195,10 @@ TEST(a_worker_that_waits_for_its_stream_obeys, .setup = set_path, .teardown = re
 	ck_eventually(begun == 2);
 	call_start(&call, start_trace, pool);
 	ck_eventually(call.returned);
-	ck_assert_int_eq(call_end(&call), 0);
-	call_start(&call, resize_up, pool);
+	must(call_end(&call));
+	call_start(&call, resize_fn, &(struct resize){ pool, 2 });
 	ck_eventually(call.returned);
-	ck_assert_int_eq(call_end(&call), 0);
+	must(call_end(&call));
 	/* The new worker has begun two of the waiting jobs. */
 	ck_eventually(begun == 4);
 	gate_open(&kernel);
@@ -216,14 +209,9 @@ TEST(a_worker_that_waits_for_its_stream_obeys, .setup = set_path, .teardown = re
 
 /* ---- a long job ---------------------------------------------------------- */
 
-enum { BEHIND = 40 };
+enum { BURST = 40 };
 
-/* Two functions, because each function has an estimate of its own. */
-static int long_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
+/* Like gated_kernel_fn(), the function of long jobs: each function has an estimate of its own. */
 static int short_fn(struct rnl_job *job)
 {
 	return launch_store(job->user, NULL, 0);
@@ -252,15 +240,15 @@ static unsigned nr_done(struct rnl_job *jobs, unsigned nr)
 }
 
 /* Returns how many of a burst of short jobs wait for the long job that @kernel holds. */
-static unsigned nr_behind(struct rnl_pool *pool, struct gate *kernel)
+static unsigned nr_delayed(struct rnl_pool *pool, struct gate *kernel)
 {
-	struct rnl_job jobs[BEHIND];
+	struct rnl_job jobs[BURST];
 	unsigned nr;
 
-	for (unsigned i = 0; i < BEHIND; i++)
+	for (unsigned i = 0; i < BURST; i++)
 		submit_job(pool, &jobs[i], short_fn, NULL);
-	ck_eventually(nr_done(jobs, BEHIND) >= BEHIND - 1);
-	nr = BEHIND - nr_done(jobs, BEHIND);
+	ck_eventually(nr_done(jobs, BURST) >= BURST - 1);
+	nr = BURST - nr_done(jobs, BURST);
 	gate_open(kernel);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	return nr;
@@ -276,8 +264,8 @@ TEST(of_a_burst_of_short_jobs_one_at_most_waits_for_a_long_job_that_is_not_known
 		skip_unless_host();
 		pool = pool_of(2, .stream = _i ? RNL_STREAM_PER_THREAD : RNL_STREAM_PRIVATE);
 		teach_quick(pool, short_fn);
-		submit_job(pool, &held, long_fn, &kernel);
-		ck_assert_uint_le(nr_behind(pool, &kernel), 1);
+		submit_job(pool, &held, gated_kernel_fn, &kernel);
+		ck_assert_uint_le(nr_delayed(pool, &kernel), 1);
 		rnl_pool_destroy(pool);
 	}
 }
@@ -292,12 +280,12 @@ TEST(short_jobs_do_not_wait_for_a_job_that_takes_longer_than_its_function_did)
 		skip_unless_host();
 		pool = pool_of(2);
 		teach_quick(pool, short_fn);
-		teach_quick(pool, long_fn);
-		submit_job(pool, &held, long_fn, &kernel);
+		teach_quick(pool, gated_kernel_fn);
+		submit_job(pool, &held, gated_kernel_fn, &kernel);
 		gate_await(&kernel, 1);
 		/* Leaves the job on the stream for longer than in_flight_ns. */
 		usleep(5000);
-		ck_assert_uint_le(nr_behind(pool, &kernel), 1);
+		ck_assert_uint_le(nr_delayed(pool, &kernel), 1);
 		rnl_pool_destroy(pool);
 	}
 }
@@ -315,7 +303,7 @@ TEST(a_short_job_does_not_wait_for_a_long_one_while_a_worker_has_nothing_to_do, 
 		pool = pool_of(2, .spin_us = spins[_i]);
 		if (i % 2)
 			teach_quick(pool, short_fn);
-		submit_job(pool, &held, long_fn, &kernel);
+		submit_job(pool, &held, gated_kernel_fn, &kernel);
 		if (i / 2 % 2)
 			gate_await(&kernel, 1);
 		submit_job(pool, &job, short_fn, NULL);

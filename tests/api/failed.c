@@ -215,9 +215,8 @@ TEST(a_trace_that_runs_then_is_whole)
 	pool = pool_of(1);
 	must(rnl_trace_start(pool, path, NULL));
 	hold_workers(pool, &gate, jobs, 1);
-	for (unsigned i = 1; i < COUNT(jobs); i++) {
+	for (unsigned i = 1; i < COUNT(jobs); i++)
 		submit_job(pool, &jobs[i], noop_fn, NULL);
-	}
 	fake_fail_sticky(ILLEGAL_ADDRESS);
 	gate_open(&gate);
 	for (unsigned i = 0; i < COUNT(jobs); i++)

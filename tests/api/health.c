@@ -56,9 +56,8 @@ TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 	for (end = seconds_now() + longer; seconds_now() < end;) {
 		struct rnl_job jobs[20];
 
-		for (int i = 0; i < 20; i++) {
+		for (int i = 0; i < 20; i++)
 			submit_job(pool, &jobs[i], i % 2 ? noop_fn : fill_own_fn, mem);
-		}
 		for (int i = 0; i < 20; i++)
 			ck_assert_int_eq(result_of(&jobs[i]), 0);
 	}
@@ -111,9 +110,8 @@ TEST(jobs_that_are_deferred_are_no_load)
 		must(rnl_job_set_after(&deferred[i], &barrier));
 		must(rnl_submit(pool, &deferred[i]));
 	}
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		submit_job(pool, &queued[i], noop_fn, NULL);
-	}
 	ck_assert_uint_eq(figures_of(pool).queued, 7);
 	ck_assert_uint_eq(health_of(pool).queued, 2);
 	ck_assert_uint_eq(health_of(pool).state, RNL_HEALTH_OK);
@@ -142,28 +140,25 @@ static void await_stuck(struct rnl_pool *pool, unsigned nr, int worker, const st
 	ck_eventually(health_of(pool).stuck_ms >= health.stuck_ms + 20);
 }
 
-TEST(workers_are_stuck_in_functions_and_the_first_is_told)
+TEST(workers_are_stuck_in_functions_and_the_first_is_reported)
 {
 	enum { STUCK_MS = 60 };
 	struct rnl_pool *pool = pool_bounded(2, 4, STUCK_MS);
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job held[2], queued[3];
-	uint64_t keys[2];
 	double since[2];
 
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, 1 - i);
 	for (int i = 0; i < 2; i++) {
 		since[i] = seconds_now();
 		job_of(&held[i], gated_fn, &gates[i]);
-		must(submit_by_key(pool, &held[i], keys[i]));
+		must(submit_by_key(pool, &held[i], RNL_KEY_WORKER(1 - i)));
 		gate_await(&gates[i], 1);
 		await_stuck(pool, (unsigned)i + 1, 1, &held[0], false, STUCK_MS, since[0]);
 	}
 	/* The pool is overloaded, too; the worse state is reported. */
 	for (int i = 0; i < 3; i++) {
 		job_of(&queued[i], noop_fn, NULL);
-		must(submit_by_key(pool, &queued[i], keys[i % 2]));
+		must(submit_by_key(pool, &queued[i], RNL_KEY_WORKER(1 - i % 2)));
 	}
 	ck_assert_uint_eq(health_of(pool).state, RNL_HEALTH_STUCK);
 	ck_assert_uint_eq(health_of(pool).queued, 3);
@@ -182,18 +177,16 @@ TEST(a_worker_is_stuck_on_its_device_with_the_first_job_there)
 	struct rnl_pool *pool;
 	struct gate kernel = GATE_INIT;
 	struct rnl_job jobs[NR];
-	uint64_t key;
 	double since;
 
 	skip_unless_host();
 	pool = pool_bounded(2, 0, STUCK_MS);
-	key = key_on(pool, 1);
 	for (int round = 0; round < 2; round++) {
 		kernel = (struct gate)GATE_INIT;
 		since = seconds_now();
 		for (int i = 0; i < NR; i++) {
 			job_of(&jobs[i], gated_kernel_fn, &kernel);
-			must(submit_by_key(pool, &jobs[i], key));
+			must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(1)));
 		}
 		ck_eventually(figures_of(pool).in_flight == NR);
 		await_stuck(pool, 1, 1, &jobs[0], true, STUCK_MS, since);
@@ -217,13 +210,12 @@ TEST(a_worker_is_stuck_in_a_callback_as_in_a_function)
 {
 	enum { STUCK_MS = 60 };
 	struct rnl_pool *pool = pool_bounded(2, 0, STUCK_MS);
-	uint64_t key = key_on(pool, 1);
 	struct rnl_job job;
 	double since = seconds_now();
 
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_set_on_done(&job, gated_callback));
-	must(submit_by_key(pool, &job, key));
+	must(submit_by_key(pool, &job, RNL_KEY_WORKER(1)));
 	gate_await(&in_callback, 1);
 	await_stuck(pool, 1, 1, &job, false, STUCK_MS, since);
 	gate_open(&in_callback);

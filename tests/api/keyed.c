@@ -42,9 +42,8 @@ TEST(jobs_of_one_key_run_in_order_on_one_worker)
 		job_of(&jobs[i].job, ordered_fn, NULL);
 		must(submit_by_key(pool, &jobs[i].job, key));
 		/* Unkeyed jobs between them, which other workers steal. */
-		if (k == 0) {
+		if (k == 0)
 			submit_job(pool, &noise[i / KEYS], noop_fn, NULL);
-		}
 		/* Varies the load, so that workers steal and park; proves no order. */
 		if (!draw(&random, 64))
 			usleep(draw(&random, 300));
@@ -68,7 +67,7 @@ struct taker_of_turns {
 	int parity, nr;
 };
 
-static void *turns_thread(void *arg)
+static int take_turns(void *arg)
 {
 	struct taker_of_turns *t = arg;
 
@@ -79,7 +78,7 @@ static void *turns_thread(void *arg)
 			abort();
 		*t->turn = i + 1;
 	}
-	return NULL;
+	return 0;
 }
 
 TEST(a_key_is_kept_by_a_submit_of_many_and_from_submit_to_submit)
@@ -116,7 +115,7 @@ TEST(submits_of_two_threads_keep_the_order_in_which_they_happened)
 	int last = -1, worker = -1;
 	_Atomic int turn = 0;
 	struct taker_of_turns takers[2];
-	pthread_t threads[2];
+	struct call calls[2];
 
 	for (int i = 0; i < nr; i++) {
 		jobs[i] = (struct ordered){ .last = &last, .worker = &worker, .nr = i };
@@ -124,10 +123,10 @@ TEST(submits_of_two_threads_keep_the_order_in_which_they_happened)
 	}
 	for (int i = 0; i < 2; i++) {
 		takers[i] = (struct taker_of_turns){ pool, jobs, &turn, i, nr };
-		must(pthread_create(&threads[i], NULL, turns_thread, &takers[i]));
+		call_start(&calls[i], take_turns, &takers[i]);
 	}
 	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
+		must(call_end(&calls[i]));
 	for (int i = 0; i < nr; i++)
 		ck_assert_int_eq(result_of(&jobs[i].job), 0);
 	rnl_pool_destroy(pool);

@@ -235,9 +235,8 @@ TEST(one_job_in_so_many_is_timed)
 		struct rnl_pool *pool = timing_pool(1, rows[row].every);
 		double share = 1.0 / rows[row].rounded, mean = NR * share, nr;
 
-		for (int i = 0; i < NR; i++) {
+		for (int i = 0; i < NR; i++)
 			submit_job(pool, &jobs[i], noop_fn, NULL);
-		}
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		nr = (double)figures_of(pool).host.nr;
 		/* Jobs are timed at random: the count is within six standard deviations. */
@@ -252,12 +251,10 @@ TEST(one_job_in_so_many_is_timed)
 TEST(each_worker_has_its_own_times_and_the_pool_those_of_all)
 {
 	struct rnl_pool *pool = timing_pool(2, 1);
-	uint64_t keys[2], before[2];
+	uint64_t before[2];
 	struct rnl_pool_stats one = RNL_POOL_STATS_INIT, all;
 	struct lasting jobs[5];
 
-	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, i);
 	for (unsigned i = 0; i < 2; i++) {
 		must(rnl_pool_read_stats(pool, i, &one));
 		before[i] = one.host.nr;
@@ -265,7 +262,7 @@ TEST(each_worker_has_its_own_times_and_the_pool_those_of_all)
 	for (int i = 0; i < 5; i++) {
 		jobs[i] = (struct lasting){ .ns = i < 2 ? 2 * MS : MS };
 		job_of(&jobs[i].job, lasting_fn, NULL);
-		must(submit_by_key(pool, &jobs[i].job, keys[i >= 2]));
+		must(submit_by_key(pool, &jobs[i].job, RNL_KEY_WORKER(i >= 2)));
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	all = figures_of(pool);

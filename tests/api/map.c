@@ -12,9 +12,14 @@
 
 #define MANY 5		/* whole chunks; half a chunk more follows */
 
-static struct rnl_pool *pool_on(unsigned nr_workers, enum rnl_stream_kind stream, unsigned urgent)
+/* Starts a map and waits for it. */
+static void run_map(struct rnl_pool *pool, struct rnl_map *map)
 {
-	return pool_of(nr_workers, .stream = stream, .nr_urgent = urgent);
+	struct rnl_barrier barrier;
+
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_map_start(pool, map, &barrier));
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 }
 
 /* ---- sizes --------------------------------------------------------------- */
@@ -64,7 +69,7 @@ TEST(a_chunk_may_be_larger_than_the_array, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-TEST(runnel_finds_a_chunk_if_it_is_to, .timeout_s = 60)
+TEST(runnel_chooses_a_chunk_size_on_request, .timeout_s = 60)
 {
 	static const uint64_t nrs[] = { 1, 2, 1000, 65536, 1 << 20, (1 << 20) + 1 };
 	struct rnl_pool *pool = pool_of(2);
@@ -170,8 +175,9 @@ TEST(arrays_are_pinned_or_pageable_or_in_callbacks, .timeout_s = 60)
 	static const unsigned workers[] = { 1, 2, 5, 8 };
 
 	for (unsigned i = 0; i < COUNT(workers); i++) {
-		struct rnl_pool *pool = pool_on(workers[i], i % 2 ? RNL_STREAM_PRIVATE :
-						RNL_STREAM_PER_THREAD, i / 2);
+		struct rnl_pool *pool =
+			pool_of(workers[i], .nr_urgent = i / 2,
+				.stream = i % 2 ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD);
 
 		run_everywhere(pool, 2000, 33, 0, 0);
 		run_everywhere(pool, 33 * 7, 33, 0, 0);
@@ -196,52 +202,43 @@ TEST(halos_are_as_wide_as_a_chunk_at_most, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* In place: meanwhile other chunks overwrite the neighbours in the halo. */
-static void run_in_place(struct rnl_pool *pool, enum where in, unsigned round)
-{
-	struct task t = {
-		.in = in, .out = IN_PLACE, .nr = 1200 + round % 7, .chunk = 1 + round % 5,
-		.before = (1 + round % 5) * (round % 3 > 0), .after = 1, .in_bytes = 8,
-		.out_bytes = 8, .flags = round / 2 % 4, .reports = round % 3 == 0,
-	};
-
-	task_run(&t, pool);
-}
-
+/* Meanwhile other chunks overwrite the neighbours in the halo. */
 TEST(in_place_with_halos_neighbours_are_as_they_were, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(4);
-	const unsigned rounds = (unsigned)(60 / test_scale()) + 2;
+	const unsigned rounds = (unsigned)(120 / test_scale()) + 4;
 
-	for (unsigned i = 0; i < rounds; i++) {
-		run_in_place(pool, PINNED, i);
-		run_in_place(pool, PAGEABLE, i);
+	for (unsigned k = 0; k < rounds; k++) {
+		const unsigned i = k / 2;
+		struct task t = {
+			.in = k % 2 ? PAGEABLE : PINNED, .out = IN_PLACE, .nr = 1200 + i % 7,
+			.chunk = 1 + i % 5, .before = (1 + i % 5) * (i % 3 > 0), .after = 1,
+			.in_bytes = 8, .out_bytes = 8, .flags = i / 2 % 4, .reports = i % 3 == 0,
+		};
+
+		task_run(&t, pool);
 	}
 	rnl_pool_destroy(pool);
 }
 
-TEST(arrays_may_lie_side_by_side, .timeout_s = 60)
+TEST(arrays_may_be_adjacent, .timeout_s = 60)
 {
 	enum { NR = 1000 };
 	struct rnl_pool *pool = pool_of(2);
 	struct task t = { .in = PINNED, .out = CALLED, .nr = NR, .chunk = 10, .in_bytes = 4,
 			  .out_bytes = 4 };
-	struct rnl_barrier barrier;
 	unsigned char *both = array_get(pool, PINNED, 2 * NR * 4);
 
 	task_prepare(&t, pool);
-	must(rnl_barrier_init(&barrier, pool));
 	for (int i = 0; i < 2; i++) {
 		memcpy(both + i * NR * 4, t.original, NR * 4);
 		t.map.in = both + i * NR * 4;
 		t.map.out = both + !i * NR * 4;
 		t.map.write = NULL;
-		must(rnl_map_start(pool, &t.map, &barrier));
-		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+		run_map(pool, &t.map);
 		ck_assert_mem_eq(both, t.original, NR * 4);
 		ck_assert_mem_eq(both + NR * 4, t.original, NR * 4);
 	}
-	ck_assert_int_eq(barrier.result, 0);
 	array_put(pool, PINNED, both, 2 * NR * 4);
 	task_end(&t);
 	rnl_pool_destroy(pool);
@@ -285,12 +282,10 @@ TEST(a_kernel_gets_its_chunk_and_the_neighbours, .timeout_s = 60)
 	enum { NR = 100000 };
 	struct rnl_pool *pool;
 	struct rnl_map map = RNL_MAP_INIT;
-	struct rnl_barrier barrier;
-	uint32_t *array;
+	static uint32_t array[NR];
 
 	skip_unless_host();
 	pool = pool_of(3);
-	array = malloc(NR * sizeof(*array));
 	for (uint32_t i = 0; i < NR; i++)
 		array[i] = i * i;
 	map.fn = sum_fn;
@@ -299,19 +294,16 @@ TEST(a_kernel_gets_its_chunk_and_the_neighbours, .timeout_s = 60)
 	map.halo_before = map.halo_after = 1;
 	map.in_bytes = map.out_bytes = sizeof(*array);
 	map.in = map.out = array;
-	must(rnl_barrier_init(&barrier, pool));
-	must(rnl_map_start(pool, &map, &barrier));
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	run_map(pool, &map);
 	ck_assert_uint_eq(array[0], 1);
 	for (uint32_t i = 1; i < NR - 1; i++)
 		ck_assert_msg(array[i] == 3 * i * i + 2, "element %u", i);
-	free(array);
 	rnl_pool_destroy(pool);
 }
 
 /* ---- reports, figures ---------------------------------------------------- */
 
-TEST(a_report_tells_how_long_it_took)
+TEST(a_report_has_the_time_of_each_stage)
 {
 	struct rnl_pool *pool = pool_of(2);
 
@@ -335,7 +327,7 @@ TEST(a_report_tells_how_long_it_took)
 }
 
 /* A few chunks keep an idle GPU's engines busy; more would only wait. */
-TEST(a_gpu_alone_gets_few_jobs)
+TEST(a_single_gpu_gets_few_jobs)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct rnl_pool *pool = pool_of(8);
@@ -370,7 +362,7 @@ TEST(a_map_of_nothing_is_done_at_once)
 	rnl_pool_destroy(pool);
 }
 
-TEST(what_the_cpu_copies_is_counted)
+TEST(bytes_that_the_cpu_copies_are_counted)
 {
 	enum { NR = 5000 };
 	struct rnl_pool *pool = pool_of(2);
@@ -566,8 +558,7 @@ TEST(structs_of_newer_programs_will_do)
 	newer.more[23] = 1;
 	ck_assert_int_eq(rnl_map_start(pool, &newer.map, &barrier), -E2BIG);
 	newer.more[23] = 0;
-	must(rnl_map_start(pool, &newer.map, &barrier));
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	run_map(pool, &newer.map);
 	ck_assert_uint_eq(larger.report.size, sizeof(larger));
 	ck_assert_uint_eq(larger.report.chunks, 10);
 	ck_assert_bytes((unsigned char *)larger.more, sizeof(larger.more), 0);

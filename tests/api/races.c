@@ -154,9 +154,8 @@ TEST(what_a_pool_could_not_grow_to_leaves_its_counts_right, .timeout_s = 60)
 
 	refuse_to_start = true;
 	hold_workers(pool, &gate, &held, 1);
-	for (unsigned i = 0; i < COUNT(jobs); i++) {
+	for (unsigned i = 0; i < COUNT(jobs); i++)
 		submit_job(pool, &jobs[i], noop_fn, NULL);
-	}
 	/* Worker 1 starts, and finds jobs that it could steal; worker 2 does not start. */
 	ck_assert_int_eq(rnl_pool_resize(pool, 3), -ENOSPC);
 	gate_open(&gate);

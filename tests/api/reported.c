@@ -201,24 +201,21 @@ TEST(a_job_does_not_wait_for_the_barrier_of_the_next_one)
 	struct rnl_job held, first, before, after;
 	struct rnl_barrier barrier;
 	struct rnl_pool *pool;
-	uint64_t key, other;
 
 	skip_unless_host();
 	pool = pool_of(2);
 	must(rnl_barrier_init(&barrier, pool));
-	key = key_on(pool, 0);
-	other = key_on(pool, 1);
 	job_of(&held, gated_fn, &function);
-	must(submit_by_key(pool, &held, key));
+	must(submit_by_key(pool, &held, RNL_KEY_WORKER(0)));
 	gate_await(&function, 1);
 	job_in(&barrier, &first, gated_kernel_fn, &kernel);
-	must(submit_by_key(pool, &first, other));
+	must(submit_by_key(pool, &first, RNL_KEY_WORKER(1)));
 	gate_await(&kernel, 1);
 	job_of(&before, gated_kernel_fn, &function);
-	must(submit_by_key(pool, &before, key));
+	must(submit_by_key(pool, &before, RNL_KEY_WORKER(0)));
 	job_of(&after, noop_fn, NULL);
 	must(rnl_job_set_after(&after, &barrier));
-	must(submit_by_key(pool, &after, key));
+	must(submit_by_key(pool, &after, RNL_KEY_WORKER(0)));
 	gate_open(&function);
 	ck_assert_int_eq(rnl_job_wait(&before, patience), 0);
 	gate_open(&kernel);

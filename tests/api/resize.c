@@ -164,7 +164,7 @@ TEST(unkeyed_jobs_of_workers_that_stay_keep_no_resize_waiting, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_resize_waits_for_keyed_jobs_but_nobody_else_does, .timeout_s = 60)
+TEST(a_resize_waits_for_keyed_jobs_and_delays_no_other_calls, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct resize resize = { pool, 3 };
@@ -215,10 +215,8 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 		must(rnl_stream_wait(RNL_FOREVER));
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < WORKERS; i++) {
-			uint64_t key = key_on(pool, i);
-
 			job_in(&barrier, &fills[i], fill_own_fn, mem);
-			must(submit_by_key(pool, &fills[i], key));
+			must(submit_by_key(pool, &fills[i], RNL_KEY_WORKER(i)));
 		}
 		job_of(&after, index_fn, NULL);
 		must(rnl_job_set_after(&after, &barrier));

@@ -65,7 +65,6 @@ TEST(keyed_jobs_are_bounded_by_the_queue_of_their_worker)
 {
 	enum { EACH = 5 };
 	struct rnl_pool *pool = pool_of(2, .max_queued = 2 * EACH);
-	uint64_t keys[2] = { key_on(pool, 0), key_on(pool, 1) };
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[2], jobs[2 * EACH + 1];
 
@@ -73,10 +72,10 @@ TEST(keyed_jobs_are_bounded_by_the_queue_of_their_worker)
 	for (int i = 0; i <= 2 * EACH; i++)
 		job_of(&jobs[i], noop_fn, NULL);
 	for (int i = 0; i < EACH; i++)
-		must(submit_by_key(pool, &jobs[i], keys[0]));
-	ck_assert_int_eq(submit_by_key(pool, &jobs[EACH], keys[0]), -EAGAIN);
+		must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(0)));
+	ck_assert_int_eq(submit_by_key(pool, &jobs[EACH], RNL_KEY_WORKER(0)), -EAGAIN);
 	/* The other queue has space for its keys, and for jobs without a key. */
-	must(submit_by_key(pool, &jobs[EACH], keys[1]));
+	must(submit_by_key(pool, &jobs[EACH], RNL_KEY_WORKER(1)));
 	for (int i = EACH + 1; i < 2 * EACH; i++)
 		must(rnl_submit(pool, &jobs[i]));
 	ck_assert_int_eq(rnl_submit(pool, &jobs[2 * EACH]), -EAGAIN);
@@ -180,9 +179,8 @@ TEST(a_job_is_queued_then_in_flight_then_done)
 	hold_workers(pool, &function, held, 1);
 	ck_assert_uint_eq(figures_of(pool).accepted, 1);
 	ck_assert_uint_eq(figures_of(pool).done, 0);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		submit_job(pool, &after[i], noop_fn, NULL);
-	}
 	ck_assert_uint_eq(figures_of(pool).queued, 2);
 	gate_open(&function);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -230,9 +228,8 @@ TEST(no_more_than_max_in_flight_are_on_the_device)
 
 	skip_unless_host();
 	pool = pool_of(1, .max_in_flight = LIMIT, .in_flight_ns = UINT64_MAX);
-	for (int i = 0; i < NR; i++) {
+	for (int i = 0; i < NR; i++)
 		submit_job(pool, &jobs[i], gated_kernel_fn, &kernel);
-	}
 	ck_eventually(figures_of(pool).in_flight == LIMIT);
 	ck_assert_int_eq(rnl_pool_drain(pool, 20 * MS), -ETIMEDOUT);
 	ck_assert_uint_eq(figures_of(pool).in_flight, LIMIT);
@@ -255,9 +252,8 @@ TEST(a_worker_that_is_held_has_its_jobs_stolen)
 	for (int i = 0; i < 2; i++)
 		hold_workers(pool, &gates[i], &held[i], 1);
 	/* Both queues are full, so a worker that goes on steals half of the jobs. */
-	for (int i = 0; i < NR; i++) {
+	for (int i = 0; i < NR; i++)
 		submit_job(pool, &jobs[i], count_fn, &runs);
-	}
 	gate_open(&gates[1]);
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
