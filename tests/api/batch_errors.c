@@ -38,7 +38,7 @@ TEST(an_error_of_the_function_is_every_requests)
 	all_end(&all);
 }
 
-TEST(a_function_returns_no_number_of_its_own)
+TEST(a_positive_result_of_the_function_is_an_error)
 {
 	struct all all;
 
@@ -109,7 +109,7 @@ TEST(results_of_their_own_need_no_output)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_device_that_fails_fails_all_that_is_committed)
+TEST(a_device_that_fails_fails_all_committed_requests)
 {
 	struct rnl_job job;
 	struct gate gate = GATE_INIT;
@@ -150,7 +150,7 @@ static int reserve_waiting(void *arg)
 	return rnl_batcher_reserve(r->batcher, &r->request, ALL_BYTES, RNL_FOREVER);
 }
 
-TEST(who_waits_for_room_is_told_of_a_device_that_fails)
+TEST(a_waiting_reservation_ends_when_the_device_fails)
 {
 	struct gate gate = GATE_INIT;
 	struct reserving r;
@@ -159,7 +159,7 @@ TEST(who_waits_for_room_is_told_of_a_device_that_fails)
 	struct all all;
 
 	if (!test_fake())
-		test_skip("who_waits_for_room...: the double of the CUDA runtime fails on demand");
+		test_skip("a_waiting_reservation...: the double of CUDA fails on demand");
 	all_begin(&all, 1, 0);
 	rnl_batcher_destroy(all.batcher);
 	all.kind.attr.slab_bytes = NR_ALL * ALL_BYTES;
@@ -181,78 +181,6 @@ TEST(who_waits_for_room_is_told_of_a_device_that_fails)
 }
 
 /* ---- misuse ---------------------------------------------------------------- */
-
-TEST(wrong_use_of_a_request_is_named)
-{
-	struct rnl_request *request, never = { .in = NULL };
-	struct rnl_barrier barrier, other;
-	struct rnl_pool *pool;
-	struct all all;
-
-	all_begin(&all, 1, 0);
-	request = &all.requests[0];
-	pool = pool_of(1);
-	must(rnl_barrier_init(&barrier, all.pool));
-	must(rnl_barrier_init(&other, pool));
-	ck_assert_int_eq(rnl_batcher_reserve(NULL, request, ALL_BYTES, 0), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, NULL, ALL_BYTES, 0), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &never, ALL_BYTES, 0), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, 0, 0), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES + 1, 0), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES - 1, 0), -EINVAL);
-	ck_assert_int_eq(rnl_request_commit(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_request_commit(&never), -EINVAL);
-	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	ck_assert_int_eq(rnl_request_release(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_request_release(request), -EINVAL);
-	reserve(all.batcher, request, ALL_BYTES);
-	request_fill(request, 3);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES, 0), -EBUSY);
-	/* Settings that are for jobs only. */
-	must(rnl_job_set_after(&request->job, &barrier));
-	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	must(rnl_job_set_after(&request->job, NULL));
-	must(rnl_job_set_deadline(&request->job, 0));
-	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	must(rnl_job_set_deadline(&request->job, -1));
-	must(rnl_job_set_flags(&request->job, RNL_URGENT));
-	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	must(rnl_job_set_flags(&request->job, 0));
-	must(rnl_barrier_add(&other, &request->job));
-	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	must(rnl_barrier_add(&barrier, &request->job));
-	must(rnl_request_commit(request));
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_request_commit(request), -EBUSY);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES, 0), -EBUSY);
-	receive(request, 3, ALL_BYTES);
-	ck_assert_int_eq(rnl_request_release(request), -EINVAL);
-	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	rnl_pool_destroy(pool);
-	all_end(&all);
-}
-
-TEST(committed_twice_or_released_too_early_is_named)
-{
-	struct gate gate = GATE_INIT;
-	struct rnl_request *request;
-	struct all all;
-
-	all_begin(&all, 1, 0);
-	all.kind.gate = &gate;
-	request = &all.requests[0];
-	send(all.batcher, request, ALL_BYTES, 1);
-	gate_await(&gate, 1);
-	ck_assert_int_eq(rnl_request_commit(request), -EBUSY);
-	ck_assert_int_eq(rnl_request_release(request), -EBUSY);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES, 0), -EBUSY);
-	ck_assert_int_eq(rnl_submit(all.pool, &request->job), -EBUSY);
-	gate_open(&gate);
-	receive(request, 1, ALL_BYTES);
-	/* A request's job cannot be submitted. */
-	ck_assert_int_eq(rnl_submit(all.pool, &request->job), -EINVAL);
-	all_end(&all);
-}
 
 TEST(wrong_attributes_are_named)
 {
@@ -297,7 +225,7 @@ TEST(wrong_attributes_are_named)
 	all_end(&all);
 }
 
-TEST(memory_that_is_not_there_is_told)
+TEST(a_batcher_without_memory_is_refused)
 {
 	struct kind kind = kind_of(0, 64 << 10, 64 << 10);
 	struct rnl_batcher *batcher = NULL;

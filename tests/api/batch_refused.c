@@ -39,7 +39,8 @@ static struct rnl_pool *listening_pool(void)
 TEST(a_reserve_that_is_refused_says_why, .timeout_s = 60)
 {
 	struct rnl_pool *pool = listening_pool();
-	struct kind kind = kind_of(0, BYTES, BYTES), sizes = kind_of(RNL_BATCHER_VARIABLE, BYTES, 0);
+	struct kind kind = kind_of(0, BYTES, BYTES);
+	struct kind sizes = kind_of(RNL_BATCHER_VARIABLE, BYTES, 0);
 	struct rnl_batcher *batcher = batcher_of(pool, &kind), *other = batcher_of(pool, &sizes);
 	struct rnl_request request, never = { .in = NULL };
 
@@ -56,6 +57,7 @@ TEST(a_reserve_that_is_refused_says_why, .timeout_s = 60)
 		"bytes is 65; it must be 1 to 64");
 	REFUSED(rnl_batcher_reserve(other, &request, 0, 0), -EINVAL,
 		"bytes is 0; it must be 1 to 64");
+	REFUSED(rnl_batcher_reserve(batcher, &request, 0, 0), -EINVAL, "bytes is 0; without");
 	reserve(batcher, &request, BYTES);
 	REFUSED(rnl_batcher_reserve(batcher, &request, BYTES, 0), -EBUSY,
 		"commit or release it first");
@@ -73,13 +75,17 @@ TEST(other_calls_on_requests_say_why, .timeout_s = 60)
 	struct rnl_batcher_stats stats = { .size = 1 };
 	struct kind kind = kind_of(0, BYTES, BYTES);
 	struct rnl_batcher *batcher = batcher_of(pool, &kind);
+	struct rnl_request request, never = { .in = NULL };
 	struct rnl_barrier barrier, own;
-	struct rnl_request request;
+	struct gate gate = GATE_INIT;
 
+	kind.gate = &gate;
 	request_of(&request, NULL);
 	REFUSED(rnl_request_commit(&request), -EINVAL, "rnl_batcher_reserve() first");
 	REFUSED(rnl_request_release(&request), -EINVAL, "rnl_batcher_reserve() first");
+	REFUSED(rnl_request_commit(&never), -EINVAL, "was not initialised");
 	REFUSED(rnl_request_commit(NULL), -EINVAL, "request is NULL");
+	REFUSED(rnl_request_release(NULL), -EINVAL, "request is NULL");
 	must(rnl_barrier_init(&barrier, pools));
 	must(rnl_barrier_init(&own, pool));
 	must(rnl_barrier_add(&barrier, &request.job));
@@ -87,8 +93,18 @@ TEST(other_calls_on_requests_say_why, .timeout_s = 60)
 	REFUSED(rnl_request_commit(&request), -EINVAL, "is of another pool");
 	must(rnl_barrier_add(&own, &request.job));
 	must(rnl_request_commit(&request));
+	gate_await(&gate, 1);
 	REFUSED(rnl_request_commit(&request), -EBUSY, "was committed");
-	ck_assert_int_eq(result_of(&request.job), 0);
+	ck_assert_int_eq(rnl_request_release(&request), -EBUSY);	/* not logged: an answer */
+	REFUSED(rnl_batcher_reserve(batcher, &request, BYTES, 0), -EBUSY, "is under way");
+	REFUSED(rnl_submit(pool, &request.job), -EBUSY, "is not done");
+	gate_open(&gate);
+	ck_assert_int_eq(result_of_barrier(&own), 0);
+	REFUSED(rnl_request_commit(&request), -EBUSY, "was committed");
+	must(rnl_request_release(&request));
+	REFUSED(rnl_request_release(&request), -EINVAL, "rnl_batcher_reserve() first");
+	REFUSED(rnl_request_commit(&request), -EINVAL, "rnl_batcher_reserve() first");
+	REFUSED(rnl_submit(pool, &request.job), -EINVAL, "rnl_request_commit()");
 	REFUSED(rnl_batcher_read_stats(NULL, &stats), -EINVAL, "batcher is NULL");
 	REFUSED(rnl_batcher_read_stats(batcher, NULL), -EINVAL, "stats is NULL");
 	REFUSED(rnl_batcher_read_stats(batcher, &stats), -EINVAL, "the size of stats is 1");
@@ -134,18 +150,23 @@ TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_commit_refuses_what_is_for_jobs_that_are_submitted, .timeout_s = 60)
+TEST(a_commit_refuses_settings_of_submitted_jobs, .timeout_s = 60)
 {
 	struct rnl_pool *pool = listening_pool();
 	struct kind kind = kind_of(0, BYTES, BYTES);
 	struct rnl_batcher *batcher = batcher_of(pool, &kind);
 	struct rnl_request request;
 	struct rnl_job *job = &request.job, next;
+	struct rnl_barrier barrier;
 
+	must(rnl_barrier_init(&barrier, pool));
 	request_of(&request, NULL);
 	job_of(&next, noop_fn, NULL);
 	reserve(batcher, &request, BYTES);
 	request_fill(&request, 1);
+	must(rnl_job_set_after(job, &barrier));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "comes after a barrier");
+	must(rnl_job_set_after(job, NULL));
 	must(rnl_job_set_device(job, 0));
 	REFUSED(rnl_request_commit(&request), -EINVAL, "is placed, by rnl_job_set_device()");
 	must(rnl_job_set_device(job, -1));

@@ -177,8 +177,10 @@ TEST(a_job_that_is_deferred_is_cancelled)
 
 /* ---- by the job's kind --------------------------------------------------- */
 
-TEST(a_key_keeps_its_order_without_the_jobs_that_were_cancelled)
+/* Of three jobs, one is cancelled, and one is late. */
+TEST(a_key_keeps_its_order_without_the_jobs_that_do_not_run)
 {
+	static const int results[] = { -ECANCELED, 0, -ETIMEDOUT };
 	enum { NR = 30 };
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;
@@ -189,22 +191,25 @@ TEST(a_key_keeps_its_order_without_the_jobs_that_were_cancelled)
 	hold_workers(pool, &gate, held, 2);
 	for (int i = 0; i < NR; i++) {
 		noted_of(&noted[i], &record, i);
+		must(rnl_job_set_deadline(&noted[i].job, i % 3 == 2 ? 0 : RNL_FOREVER));
 		must(submit_by_key(pool, &noted[i].job, 7));
 	}
 	for (int i = 0; i < NR; i += 3)
 		must(rnl_job_cancel(&noted[i].job));
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_uint_eq(record.nr, NR - NR / 3);
-	for (int i = 0, at = 0; i < NR; i++) {
-		ck_assert_int_eq(noted[i].job.result, i % 3 ? 0 : -ECANCELED);
-		ck_assert_int_eq(place_of(&record, i), i % 3 ? at++ : -1);
+	ck_assert_uint_eq(record.nr, NR / 3);
+	for (int i = 0; i < NR; i++) {
+		ck_assert_int_eq(noted[i].job.result, results[i % 3]);
+		ck_assert_int_eq(place_of(&record, i), i % 3 == 1 ? i / 3 : -1);
 	}
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_barrier_of_which_a_job_was_cancelled_has_failed)
+/* Loop 1: the job is late instead. */
+TEST(a_barrier_of_which_a_job_was_cancelled_has_failed, .loops = 2)
 {
+	const int result = _i ? -ETIMEDOUT : -ECANCELED;
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
@@ -215,20 +220,24 @@ TEST(a_barrier_of_which_a_job_was_cancelled_has_failed)
 	hold_workers(pool, &gate, &held, 1);
 	for (int i = 0; i < 3; i++) {
 		notified_of(&in[i]);
+		must(rnl_job_set_deadline(&in[i].job, _i && i == 1 ? 0 : RNL_FOREVER));
 		must(rnl_barrier_add(&barrier, &in[i].job));
 		must(rnl_submit(pool, &in[i].job));
 	}
 	notified_of(&after);
 	must(rnl_job_set_after(&after.job, &barrier));
 	must(rnl_submit(pool, &after.job));
-	must(rnl_job_cancel(&in[1].job));
+	if (!_i)
+		must(rnl_job_cancel(&in[1].job));
 	gate_open(&gate);
-	ck_assert_int_eq(result_of_barrier(&barrier), -ECANCELED);
+	ck_assert_int_eq(result_of_barrier(&barrier), result);
 	check_cancelled(&after);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(in[i].runs, i != 1);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_uint_eq(figures_of(pool).cancelled, 2);
+	ck_assert_uint_eq(figures_of(pool).timed_out, (uint64_t)_i);
+	ck_assert_uint_eq(figures_of(pool).cancelled, 2 - (uint64_t)_i);
+	ck_assert_uint_eq(figures_of(pool).failed, 2);
 	rnl_pool_destroy(pool);
 }
 

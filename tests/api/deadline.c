@@ -79,30 +79,6 @@ TEST(a_job_that_waits_beyond_its_deadline_is_not_run)
 	rnl_pool_destroy(pool);
 }
 
-TEST(however_it_is_submitted_the_deadline_counts)
-{
-	struct rnl_pool *pool = pool_of(2);
-	struct gate gate = GATE_INIT;
-	struct rnl_job held[2], *list[3];
-	struct notified notified[6];
-
-	hold_workers(pool, &gate, held, 2);
-	for (int i = 0; i < 6; i++)
-		timed_of(&notified[i], i == 5 ? LONG : MS);
-	for (int i = 0; i < 3; i++)
-		list[i] = &notified[3 + i].job;
-	must(rnl_submit(pool, &notified[0].job));
-	must(submit_by_key(pool, &notified[1].job, 1));
-	must(rnl_submit_wait(pool, &notified[2].job, RNL_FOREVER));
-	ck_assert_int_eq(rnl_submit_many(pool, list, 3), 3);
-	let_pass(MS);
-	gate_open(&gate);
-	for (int i = 0; i < 5; i++)
-		check_late(&notified[i]);
-	check_ran(&notified[5]);
-	rnl_pool_destroy(pool);
-}
-
 TEST(a_deadline_is_taken_back_by_a_negative_one)
 {
 	static const int64_t none[] = { RNL_FOREVER, -2, INT64_MIN };
@@ -228,31 +204,6 @@ TEST(a_job_that_the_device_has_is_not_taken_from_it)
 
 /* ---- deadlines together with other features ------------------------------ */
 
-TEST(a_key_keeps_its_order_without_the_jobs_that_were_late)
-{
-	enum { NR = 30 };
-	struct rnl_pool *pool = pool_of(2);
-	struct gate gate = GATE_INIT;
-	struct record record = { 0 };
-	struct rnl_job held[2];
-	struct noted noted[NR];
-
-	hold_workers(pool, &gate, held, 2);
-	for (int i = 0; i < NR; i++) {
-		noted_of(&noted[i], &record, i);
-		must(rnl_job_set_deadline(&noted[i].job, i % 3 ? LONG : 0));
-		must(submit_by_key(pool, &noted[i].job, 7));
-	}
-	let_pass(0);
-	gate_open(&gate);
-	must(rnl_pool_drain(pool, RNL_FOREVER));
-	for (int i = 0, at = 0; i < NR; i++) {
-		ck_assert_int_eq(noted[i].job.result, i % 3 ? 0 : -ETIMEDOUT);
-		ck_assert_int_eq(place_of(&record, i), i % 3 ? at++ : -1);
-	}
-	rnl_pool_destroy(pool);
-}
-
 TEST(the_time_that_a_job_is_deferred_counts)
 {
 	struct rnl_pool *pool = pool_of(2);
@@ -277,34 +228,6 @@ TEST(the_time_that_a_job_is_deferred_counts)
 	check_late(&late[1]);
 	check_ran(&in_time);
 	ck_assert_int_eq(result_of_barrier(&barrier), 0);
-	rnl_pool_destroy(pool);
-}
-
-TEST(a_barrier_of_which_a_job_was_late_has_failed)
-{
-	struct rnl_pool *pool = pool_of(1);
-	struct gate gate = GATE_INIT;
-	struct rnl_barrier barrier;
-	struct rnl_job held;
-	struct notified late, after;
-
-	must(rnl_barrier_init(&barrier, pool));
-	hold_workers(pool, &gate, &held, 1);
-	timed_of(&late, 0);
-	timed_of(&after, RNL_FOREVER);
-	must(rnl_barrier_add(&barrier, &late.job));
-	must(rnl_job_set_after(&after.job, &barrier));
-	must(rnl_submit(pool, &late.job));
-	must(rnl_submit(pool, &after.job));
-	let_pass(0);
-	gate_open(&gate);
-	ck_assert_int_eq(result_of_barrier(&barrier), -ETIMEDOUT);
-	ck_assert_int_eq(result_of(&after.job), -ECANCELED);
-	ck_assert_int_eq(after.runs, 0);
-	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_uint_eq(figures_of(pool).timed_out, 1);
-	ck_assert_uint_eq(figures_of(pool).cancelled, 1);
-	ck_assert_uint_eq(figures_of(pool).failed, 2);
 	rnl_pool_destroy(pool);
 }
 

@@ -35,13 +35,15 @@ static void jam_end(struct jam *jam)
 }
 
 /* Ways to submit a job. */
-enum way { OPEN, KEYED, URGENT, MANY, WAYS };
+enum way { OPEN, KEYED, URGENT, MANY, WAITING, WAYS };
 
 static void submit_by(struct rnl_pool *pool, struct rnl_job *job, enum way way)
 {
 	must(rnl_job_set_flags(job, way == URGENT ? RNL_URGENT : 0));
 	if (way == MANY)
 		ck_assert_int_eq(rnl_submit_many(pool, &job, 1), 1);
+	else if (way == WAITING)
+		must(rnl_submit_wait(pool, job, RNL_FOREVER));
 	else
 		must(way == KEYED ? submit_by_key(pool, job, 7) : rnl_submit(pool, job));
 }
