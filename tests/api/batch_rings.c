@@ -66,31 +66,19 @@ static void all_go_round(struct rnl_pool *pool, uint32_t flags)
 		call_start(&calls[i], go_round, &rings[i]);
 	}
 	for (unsigned i = 0; i < PRODUCERS; i++)
-		ck_assert_int_eq(call_end(&calls[i]), 0);
+		must(call_end(&calls[i]));
 	ck_assert_uint_eq(counts_of(batcher).requests, PRODUCERS * TURNS * RING);
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);
 }
 
-TEST(producers_in_rings_do_not_wait_for_each_other_for_ever, .timeout_s = 300)
+/* Loop 0: on one device; 1: on two; 2: on two, and all batches are copied. */
+TEST(producers_in_rings_do_not_wait_for_each_other_for_ever, .timeout_s = 300, .loops = 3)
 {
-	all_go_round(pool_of(2), 0);
-}
-
-TEST(nor_do_they_over_two_devices, .timeout_s = 300)
-{
-	struct rnl_pool *pool = pool_over_of(2, 1);
+	struct rnl_pool *pool = _i ? pool_over_of(2, 1) : pool_of(2);
 
 	skip_if_alone(pool);
-	all_go_round(pool, 0);
-}
-
-TEST(nor_do_they_if_all_batches_are_copied, .timeout_s = 300)
-{
-	struct rnl_pool *pool = pool_over_of(2, 1);
-
-	skip_if_alone(pool);
-	all_go_round(pool, RNL_BATCHER_ALWAYS_COPY);
+	all_go_round(pool, _i == 2 ? RNL_BATCHER_ALWAYS_COPY : 0);
 }
 
 /* ---- held requests ------------------------------------------------------------ */
@@ -125,8 +113,7 @@ static void send_the_rest(struct rnl_batcher *batcher, const struct kind *kind,
 		if (all[i].out)
 			continue;
 		seeds[i] = ++*seed;
-		ck_assert_int_eq(rnl_batcher_reserve(batcher, &all[i], size_of(kind, seeds[i]),
-						     patience_ns()), 0);
+		must(rnl_batcher_reserve(batcher, &all[i], size_of(kind, seeds[i]), patience_ns()));
 		request_fill(&all[i], seeds[i]);
 		must(rnl_request_commit(&all[i]));
 	}
@@ -161,20 +148,19 @@ static void hold_at_random(struct rnl_pool *pool, uint32_t flags)
 	rnl_pool_destroy(pool);
 }
 
-TEST(what_any_done_request_gives_back_is_used_again, .timeout_s = 120)
+TEST(memory_of_released_requests_is_used_again, .timeout_s = 120, .loops = 4)
 {
-	hold_at_random(pool_of(2), 0);
-	hold_at_random(pool_of(2), RNL_BATCHER_ALWAYS_COPY);
+	static const uint32_t flags[] = {
+		0, RNL_BATCHER_ALWAYS_COPY, RNL_BATCHER_VARIABLE,
+		RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY,
+	};
+
+	if (flags[_i] & RNL_BATCHER_VARIABLE)
+		skip_unless_kernels();
+	hold_at_random(pool_of(2), flags[_i]);
 }
 
-TEST(so_it_is_with_requests_of_different_sizes, .timeout_s = 120)
-{
-	skip_unless_kernels();
-	hold_at_random(pool_of(2), RNL_BATCHER_VARIABLE);
-	hold_at_random(pool_of(2), RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY);
-}
-
-TEST(what_is_given_back_on_either_device_is_used_again, .timeout_s = 120)
+TEST(memory_of_released_requests_on_two_devices_is_used_again, .timeout_s = 120)
 {
 	struct rnl_pool *pool = pool_over_of(2, 1);
 
@@ -218,7 +204,7 @@ static bool all_but_one(unsigned i)
 	return i != ALL / 2;
 }
 
-TEST(a_done_request_holds_its_own_memory_alone, .timeout_s = 60)
+TEST(a_done_request_holds_only_its_own_memory, .timeout_s = 60)
 {
 	hold_some(first_of_each_slab);
 	hold_some(more_than_a_slab);
@@ -241,7 +227,7 @@ TEST(slots_are_reserved_one_by_one_as_outputs_are_released, .timeout_s = 60)
 	send_the_rest(batcher, &kind, all, seeds, &seed);
 	for (unsigned i = 0; i < ALL; i++) {
 		must(rnl_request_release(&all[i]));
-		ck_assert_int_eq(rnl_batcher_reserve(batcher, &more[i], BYTES, patience_ns()), 0);
+		must(rnl_batcher_reserve(batcher, &more[i], BYTES, patience_ns()));
 		ck_assert_int_eq(rnl_batcher_reserve(batcher, &all[i], BYTES, 0), -EAGAIN);
 	}
 	for (unsigned i = 0; i < ALL; i++) {

@@ -113,7 +113,7 @@ TEST(a_pool_that_ran_nothing_has_timed_nothing)
 	rnl_pool_destroy(pool);
 }
 
-TEST(the_time_in_a_function_is_told)
+TEST(the_time_in_a_function_is_reported)
 {
 	enum { NR = 15 };
 	const int64_t ns = 20 * MS;
@@ -176,7 +176,7 @@ TEST(quantiles_tell_the_few_from_the_many)
 	free(jobs);
 }
 
-TEST(the_time_in_a_queue_is_told)
+TEST(the_time_in_a_queue_is_reported)
 {
 	struct rnl_pool *pool = timing_pool(1, 1);
 	struct gate gate = GATE_INIT;
@@ -196,7 +196,7 @@ TEST(the_time_in_a_queue_is_told)
 	rnl_pool_destroy(pool);
 }
 
-TEST(the_time_on_the_device_is_told)
+TEST(the_time_on_the_device_is_reported)
 {
 	struct rnl_pool *pool;
 	struct gate kernel = GATE_INIT;

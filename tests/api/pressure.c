@@ -125,7 +125,7 @@ TEST(a_submit_that_waits_gets_the_room_that_a_worker_makes)
 	}
 }
 
-TEST(a_submit_that_waits_is_told_when_the_pool_is_closed)
+TEST(a_submit_that_waits_ends_when_the_pool_is_closed)
 {
 	enum { WAITERS = 4 };
 	struct full full;

@@ -32,7 +32,7 @@ static void pass_on(struct rnl_job *job)
 }
 
 /* Loop 0: two keyed jobs submit each other; 1: a job submits itself; 2: a keyed job does so. */
-TEST(a_job_is_told_done_beside_jobs_that_go_on_for_ever, .loops = 3)
+TEST(a_job_is_reported_during_jobs_that_go_on_for_ever, .loops = 3)
 {
 	const int64_t patience = patience_ns();
 	_Atomic bool over = false;
@@ -116,7 +116,7 @@ static int functions_until_told(struct rnl_pool *pool)
 	return backlog.notified_at - OPENER;
 }
 
-TEST(a_job_is_told_done_after_about_one_function_of_its_worker, .timeout_s = 60)
+TEST(a_job_is_reported_after_about_one_function_of_its_worker, .timeout_s = 60)
 {
 	int best = SLOW;
 	struct rnl_pool *pool;
