@@ -27,7 +27,8 @@ static const struct {
 	{ "pinned to pageable memory, in", { { P0, Q0 }, { D0, P0 } }, 2 },
 	{ "pageable to pageable memory, in", { { P1, P0 }, { D0, P1 } }, 2 },
 	{ "pageable to pageable memory, out to the first", { { P1, P0 }, { P0, D0 } }, 2 },
-	{ "in, out, in, out, in", { { D0, P0 }, { P1, D0 }, { D1, P1 }, { P0, D1 }, { D0, P0 } }, 5 },
+	{ "in, out, in, out, in",
+	  { { D0, P0 }, { P1, D0 }, { D1, P1 }, { P0, D1 }, { D0, P0 } }, 5 },
 };
 
 static unsigned sequence_of(int nr, size_t bytes, struct move *moves)

@@ -39,12 +39,6 @@ static int touch_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(mem, job->user, BYTES);
 }
 
-static int chunk_fn(const struct rnl_chunk *chunk)
-{
-	(void)chunk;
-	return 0;
-}
-
 /* ---- the steps of a caller's thread, in the order of `steps` ------------------------------ */
 
 static struct {
@@ -106,17 +100,16 @@ static void map(void)
 	map.nr = sizeof(pageable);
 	map.in_bytes = map.out_bytes = 1;
 	map.chunk = BYTES;
-	map.fn = chunk_fn;
+	map.fn = noop_chunk;
 	must(rnl_map_start(state.pool, &map, &state.barrier));
 	must(rnl_barrier_wait(&state.barrier, RNL_FOREVER));
 }
 
 static void look(void)
 {
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
 
-	must(rnl_pool_read_stats(state.pool, RNL_ALL_WORKERS, &stats));
+	(void)figures_of(state.pool);
 	must(rnl_pool_health(state.pool, &health));
 }
 
@@ -157,7 +150,8 @@ static const struct {
 } steps[] = {
 	{ "describe", describe }, { "describe no device", describe_none }, { "create", create },
 	{ "get memory", get_memory }, { "run a job", run_one }, { "resize", resize },
-	{ "map", map }, { "look", look }, { "trace", trace }, { "free what is not ours", free_strange },
+	{ "map", map }, { "look", look }, { "trace", trace },
+	{ "free strange memory", free_strange },
 	{ "put memory", put_memory }, { "destroy", destroy },
 	/* Another pool.  attach() sets the thread's current device to the pool's, and it stays. */
 	{ "create", create }, { "get memory", get_memory }, { "attach", attach },
@@ -174,7 +168,6 @@ static int last_error(void)
 
 TEST(the_callers_last_cuda_error_stays, .setup = set_path, .teardown = remove_file)
 {
-
 	if (on_host())
 		test_skip("the host device has no CUDA");
 	state.device = "cuda:0";
@@ -195,7 +188,8 @@ TEST(no_error_of_the_librarys_own_calls_stays, .setup = set_path, .teardown = re
 	state.device = "cuda:0";
 	for (unsigned i = 0; i < COUNT(steps); i++) {
 		steps[i].take();
-		ck_assert_msg(!last_error(), "%s: the last error is %d", steps[i].name, last_error());
+		ck_assert_msg(!last_error(), "%s: the last error is %d", steps[i].name,
+			      last_error());
 	}
 }
 
@@ -205,7 +199,7 @@ TEST(a_pool_on_another_device_makes_no_context_on_device_0, .setup = set_path,
 	int current = -1;
 
 	if (!test_fake())
-		test_skip("the double says which devices have a context; cuda/peers asks the driver");
+		test_skip("only the double lists contexts; cuda/peers asks the driver");
 	must(ask_double("devices=2"));
 	state.device = "cuda:1";
 	for (unsigned i = 0; i < COUNT(steps); i++) {

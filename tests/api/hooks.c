@@ -22,10 +22,7 @@ struct hooks {
 	_Atomic unsigned bad;		/* wrong calls */
 };
 
-static const unsigned char sevens[64] = {
-	7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
-	7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
-};
+static unsigned char sevens[64];
 
 static int on_start(void *arg, unsigned worker, void **datap)
 {
@@ -66,6 +63,7 @@ static struct hooks *hooks_of(void)
 	struct hooks *h = calloc(1, sizeof(*h));
 
 	h->fails_from = RNL_WORKERS_MAX;
+	memset(sevens, 7, sizeof(sevens));
 	return h;
 }
 
@@ -141,15 +139,19 @@ static void ask_all(struct rnl_pool *pool, struct hooks *h, unsigned nr)
 	}
 }
 
-TEST(each_worker_has_its_hooks_called_once_in_its_own_thread)
+/* Loop 1: two of the workers are urgent. */
+TEST(each_worker_has_its_hooks_called_once_in_its_own_thread, .loops = 2)
 {
 	enum { NR = 5 };
 	struct hooks *h = hooks_of();
 	struct rnl_pool_attr attr = attr_of(h);
-	struct rnl_pool *pool = pool_with(&attr, NR);
+	struct rnl_pool *pool;
 
+	attr.nr_urgent = _i ? 2 : 0;
+	pool = pool_with(&attr, NR - attr.nr_urgent);
 	check_seen(h, NR, 1, NR);
-	ask_all(pool, h, NR);
+	if (!_i)
+		ask_all(pool, h, NR);
 	ck_assert_ptr_null(rnl_worker().data);
 	rnl_pool_destroy(pool);
 	check_seen(h, 0, 1, NR);
@@ -157,20 +159,6 @@ TEST(each_worker_has_its_hooks_called_once_in_its_own_thread)
 	if (on_host())
 		for (int i = 0; i < NR; i++)
 			ck_assert_bytes(h->seen[i].own, 64, 7);
-	free(h);
-}
-
-TEST(urgent_workers_have_them_called_too)
-{
-	struct hooks *h = hooks_of();
-	struct rnl_pool_attr attr = attr_of(h);
-	struct rnl_pool *pool;
-
-	attr.nr_urgent = 2;
-	pool = pool_with(&attr, 3);
-	check_seen(h, 5, 1, 5);
-	rnl_pool_destroy(pool);
-	check_seen(h, 0, 1, 5);
 	free(h);
 }
 
@@ -196,13 +184,12 @@ TEST(one_hook_does_without_the_other)
 	_Atomic int nr_starts = 0;
 	struct rnl_pool *pool = pool_of(3, .on_start = start_only, .hook_arg = &nr_starts);
 
-
 	ck_assert_int_eq(nr_starts, 3);
 	ask_all(pool, NULL, 3);
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_start_that_fails_fails_the_creation_and_stops_just_those_that_started)
+TEST(a_start_that_fails_fails_the_creation_and_stops_only_started_workers)
 {
 	static const int errors[] = { -EPROTO, -ENOMEM, -1 };
 	enum { NR = 6 };

@@ -92,8 +92,8 @@ TEST(a_key_is_kept_by_a_submit_of_many_and_from_submit_to_submit)
 		int last = -1, worker = -1;
 
 		for (int i = 0; i < NR; i++) {
-			jobs[i] = (struct ordered){ .job = jobs[i].job, .last = &last, .worker = &worker,
-						    .nr = i };
+			jobs[i] = (struct ordered){ .job = jobs[i].job, .last = &last,
+						    .worker = &worker, .nr = i };
 			list[i] = &jobs[i].job;
 			if (!round) {
 				job_of(&jobs[i].job, ordered_fn, NULL);

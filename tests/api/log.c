@@ -95,8 +95,8 @@ static struct heard heard_last;
 		ck_assert_int_eq(rnl_pool_create(&pool_, &attr_), -EINVAL); \
 		ck_assert_ptr_null(pool_); \
 		ck_assert_int_eq(heard_last.messages, 1); \
-		ck_assert_msg(strstr(heard_last.line, "rnl_pool_create(): " text), "not \"%s\": %s", \
-			      text, heard_last.line); \
+		ck_assert_msg(strstr(heard_last.line, "rnl_pool_create(): " text), \
+			      "not \"%s\": %s", text, heard_last.line); \
 	} while (0)
 
 TEST(a_pool_that_is_refused_says_which_attribute_and_its_value)
@@ -264,11 +264,13 @@ static int wait_fn(struct rnl_job *job)
 	const bool looks = rnl_job_wait(job, 0) == -EBUSY && rnl_pool_drain(w->pool, 0) == -EBUSY &&
 			   rnl_barrier_wait(&w->barrier, 0) == -EBUSY && !w->heard.messages;
 
-	return looks && rnl_job_wait(job, MS) == -EBUSY && strstr(w->heard.line, "rnl_job_wait()") &&
+	return looks &&
+	       rnl_job_wait(job, MS) == -EBUSY && strstr(w->heard.line, "rnl_job_wait()") &&
 	       rnl_barrier_wait(&w->barrier, MS) == -EBUSY &&
 	       strstr(w->heard.line, "rnl_barrier_wait()") &&
 	       rnl_pool_drain(w->pool, MS) == -EBUSY && strstr(w->heard.line, "rnl_pool_drain()") &&
-	       rnl_pool_resize(w->pool, 1) == -EBUSY && strstr(w->heard.line, "rnl_pool_resize()") &&
+	       rnl_pool_resize(w->pool, 1) == -EBUSY &&
+	       strstr(w->heard.line, "rnl_pool_resize()") &&
 	       strstr(w->heard.line, "would wait for itself") ? 0 : -EPROTO;
 }
 

@@ -12,18 +12,12 @@ struct many {
 	struct rnl_pool *pool;
 };
 
-static int run_fn(struct rnl_job *job)
-{
-	atomic_fetch_add((_Atomic int *)job->user, 1);
-	return 0;
-}
-
 static void setup(struct many *m, unsigned nr_workers)
 {
 	m->pool = pool_of(nr_workers);
 	for (int i = 0; i < NR; i++) {
 		m->runs[i] = 0;
-		job_of(&m->jobs[i], run_fn, (void *)&m->runs[i]);
+		job_of(&m->jobs[i], count_fn, (void *)&m->runs[i]);
 		m->list[i] = &m->jobs[i];
 	}
 }
@@ -44,8 +38,6 @@ TEST(none_is_not_an_error)
 	setup(&m, 2);
 	must(rnl_submit_many(m.pool, m.list, 0));
 	must(rnl_submit_many(m.pool, NULL, 0));
-	ck_assert_int_eq(rnl_submit_many(m.pool, NULL, 1), -EINVAL);
-	ck_assert_int_eq(rnl_submit_many(NULL, m.list, 1), -EINVAL);
 	ran_only(&m, 0, 0);
 }
 
@@ -64,26 +56,17 @@ TEST(every_number_is_taken_whole)
 	}
 }
 
-TEST(it_stops_at_a_null)
+/* Loop 1: it was not initialised.  A number beyond INT_MAX shows that the rest is not read. */
+TEST(it_stops_at_a_null_or_a_zeroed_job, .loops = 2)
 {
+	struct rnl_job zero = { 0 };
 	struct many m;
 
 	setup(&m, 3);
-	m.list[17] = NULL;
-	ck_assert_int_eq(rnl_submit_many(m.pool, m.list, NR), 17);
+	m.list[17] = _i ? &zero : NULL;
+	ck_assert_int_eq(rnl_submit_many(m.pool, m.list, UINT_MAX), 17);
 	ck_assert_int_eq(rnl_submit_many(m.pool, m.list + 17, NR - 17), -EINVAL);
 	ran_only(&m, 0, 17);
-}
-
-TEST(it_stops_at_a_job_that_was_not_initialised)
-{
-	struct many m;
-
-	setup(&m, 3);
-	memset(&m.jobs[20], 0, sizeof(m.jobs[20]));
-	ck_assert_int_eq(rnl_submit_many(m.pool, m.list, NR), 20);
-	ck_assert_int_eq(rnl_submit_many(m.pool, m.list + 20, 2), -EINVAL);
-	ran_only(&m, 0, 20);
 }
 
 TEST(it_stops_at_a_job_under_way)
@@ -159,18 +142,7 @@ TEST(jobs_that_come_after_a_barrier_are_taken_among_others)
 	ran_only(&m, 0, NR);
 }
 
-/* The return value could not hold this number. */
-TEST(it_looks_no_further_than_where_it_stops)
-{
-	struct many m;
-
-	setup(&m, 2);
-	m.list[30] = NULL;
-	ck_assert_int_eq(rnl_submit_many(m.pool, m.list, UINT_MAX), 30);
-	ran_only(&m, 0, 30);
-}
-
-TEST(a_barrier_counts_those_that_were_taken)
+TEST(a_barrier_counts_the_accepted_jobs)
 {
 	struct rnl_barrier barrier;
 	struct gate gate = GATE_INIT;

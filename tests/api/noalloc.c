@@ -465,7 +465,8 @@ TEST(requests_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 		}
 		count_to(&sum, &from);
 	}
-	printf("%d requests: %lu calls of the allocator, %lu locks\n", nr_sent, sum.memory, sum.locks);
+	printf("%d requests: %lu calls of the allocator, %lu locks\n", nr_sent, sum.memory,
+	       sum.locks);
 	ck_assert_int_ge(nr_sent, rounds * 50);
 	ck_assert_int_eq(wrong, 0);
 	ck_none(sum);

@@ -276,8 +276,8 @@ static void try_ways(struct rnl_pool *pool, struct rnl_order *order, struct rnl_
 }
 
 /* Settings that a key, a time or an order excludes.  @other: an order of another pool. */
-static void try_combinations(struct rnl_pool *pool, struct rnl_order *order, struct rnl_order *other,
-			     struct rnl_barrier *barrier)
+static void try_combinations(struct rnl_pool *pool, struct rnl_order *order,
+			     struct rnl_order *other, struct rnl_barrier *barrier)
 {
 	struct rnl_job_more more = RNL_JOB_MORE_INIT;
 	struct rnl_job job, first;
@@ -485,13 +485,14 @@ static int cuda_kernel(struct rnl_dim grid, struct rnl_dim block, const void *ar
 }
 
 static const struct rnl_kernel plain = { "plain", 4, host_kernel, cuda_kernel, NULL };
-static const struct rnl_kernel huge = { "huge", RNL_KERNEL_ARGS_MAX + 1, host_kernel, cuda_kernel, NULL };
+static const struct rnl_kernel huge = { "huge", RNL_KERNEL_ARGS_MAX + 1, host_kernel,
+					cuda_kernel, NULL };
 static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL, NULL };
 
 TEST(work_of_a_thread_without_a_stream_is_logged)
 {
-	static const char none[] = "this thread has no stream: call it in a job's function, or call "
-				   "rnl_thread_attach()";
+	static const char none[] =
+		"this thread has no stream: call it in a job's function, or call rnl_thread_attach()";
 	const struct rnl_dim one = { 1, 1, 1 };
 	struct rnl_pool *pool = hearing_pool(1);
 	char a[4] = "abc", b[4];
@@ -698,7 +699,8 @@ TEST(a_positive_result_of_a_maps_function_ends_the_map_and_is_logged)
 	map.chunk = sizeof(in);
 	must(rnl_map_start(pool, &map, &barrier));
 	ck_assert_int_eq(result_of_barrier(&barrier), -EINVAL);
-	ck_assert(has_heard(&heard, "a map's fn() returned 3; it must return 0 or a negative errno"));
+	ck_assert(has_heard(&heard,
+			    "a map's fn() returned 3; it must return 0 or a negative errno"));
 	end_hearing(pool);
 }
 

@@ -12,7 +12,7 @@
 #include "guard.h"
 #include "host_kernel.h"
 
-#define PER_THREAD ((void *)2)	/* cudaStreamPerThread: stream 0 of units that are compiled for it */
+#define PER_THREAD ((void *)2)	/* cudaStreamPerThread: stream 0 of units compiled for it */
 #define LOOKED 8		/* first runs of a function that the library checks */
 
 static struct said said;
