@@ -39,7 +39,7 @@ struct allocator_cuda {
 	int (*init_malloc)(struct rnl_job *job);	/* by cudaMalloc(), cudaFree() */
 	int (*init_async)(struct rnl_job *job);		/* by cudaMallocAsync(), cudaFreeAsync() */
 
-	/* Makes cudaMallocAsync() keep freed memory, like a server. */
+	/* Makes CUDA keep the memory that cudaFreeAsync() frees, as a server would. */
 	int (*keep_async)(int ordinal);
 };
 extern const struct allocator_cuda *const allocator_cuda;	/* NULL: built without nvcc */

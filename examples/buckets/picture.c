@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The timeline: computing and all-reduces of this process's devices, naive above overlapped.
+ * The timeline of this process's devices, computing and all-reduces: first naive, then overlapped.
  *
  * The clocks of two devices have no common zero.  So each device's time 0 is the start of its first
- * computing in the run: all devices start together.  A reducer that serves all devices uses the
- * first device's clock.
+ * computing in the run, as if all devices had started together.  A reducer that serves all devices
+ * uses the first device's clock.
  */
 #include "config.h"
 

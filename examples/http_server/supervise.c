@@ -12,10 +12,10 @@
  * The parent starts a process by fork and exec of the program's file as it was at the start or at
  * the last SIGHUP.  A process sets its state on the board when it serves, and ends when the parent
  * ends for any reason.  A process is replaced if it exits with EXIT_DEVICE_FAILED, dies by a
- * signal, has a loop without a beat for --stuck, takes too long to start, or fails in another way
- * after a process of its place has served.  If it lasted QUICK_S, it is replaced immediately, else
- * after a pause that doubles.  If more than QUICK_MAX processes in a row lasted less than QUICK_S,
- * and no process serves, the parent gives up, because another process would not help.
+ * signal, has a loop that hangs for --stuck seconds, or takes too long to start.  It is replaced
+ * after other failures only if a process with its place on the board has served.  A process that
+ * lasted QUICK_S is replaced immediately, others after a pause that doubles.  If more than
+ * QUICK_MAX in a row did not last and no process serves, another would not help: the parent ends.
  *
  * SIGHUP replaces the processes one after another: the parent starts a new process next to the old
  * one, and when the new one serves, orders the old one to answer its requests and to end.  The
@@ -47,9 +47,9 @@
 #define QUICK_S 10
 #define QUICK_MAX 5
 #define PAUSE_FIRST_MS 100	/* before a new process */
-#define PAUSES_MAX 7		/* the pause doubles at most this often */
+#define PAUSES_MAX 7		/* the pause doubles at most this many times */
 #define ENDING_S 4	/* a process is killed this long after its grace */
-#define LOOK_S 0.1	/* between checks while a new process starts */
+#define LOOK_S 0.1	/* between checks while SIGHUP replaces a process */
 #define START_S 10	/* limit for a process to begin to serve */
 #define START_PART 4	/* times --stuck, added to START_S */
 #define BEATS_S 1.0	/* between checks that all processes are alive */
@@ -263,7 +263,7 @@ static int exit_status(pid_t child, int status)
 	return EXIT_FAILURE;
 }
 
-/* Returns true if the signal to end killed a process that did not wait for signals yet. */
+/* Returns true if a passed-on signal killed the process before it waited for signals. */
 static bool ended_early(const struct parent *p, bool served, int status)
 {
 	const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

@@ -3,11 +3,11 @@
  * stream_kinds's ways: threads that launch kernels on a kind of stream, or jobs of a pool.
  *
  * DESIGN
- * The same threads run all ways, and each creates its streams once, kind by kind.  So the streams
- * of one kind have separate hardware queues, even if there are fewer queues than streams in total.
- * A thread launches kernels without waiting for earlier ones, but the threads launch in lockstep.
- * So each run launches the same kernels before the legacy call, and the same kernels after it.
- * After an error the threads still meet at the barrier, and launch nothing.
+ * On CUDA all ways without a pool use the same threads, and each thread creates its streams once,
+ * kind by kind.  So the streams of one kind have separate hardware queues, even if there are fewer
+ * queues than streams in total.  A thread launches kernels without waiting for earlier ones, but in
+ * lockstep with the other threads: each run launches the same kernels before the legacy call, and
+ * the same kernels after it.  After an error the threads meet at the barrier, but launch nothing.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@
 
 #define NAP_NS 50000
 
-static uint64_t nr_done;		/* runs; counted by the first, later by the main thread */
+static uint64_t nr_done;		/* runs; counted by thread 0, later by the main thread */
 
 struct crew {
 	const struct kinds_options *opt;
@@ -213,7 +213,7 @@ static void run_by_pool(const struct kinds_options *opt, struct rnl_pool *pool,
 		program_must(rnl_job_init(&requests[i].job, run_request), "a job");
 		program_must(rnl_barrier_add(&done, &requests[i].job), "a job");
 	}
-	/* Keys give each job its own worker and stream; a worker could take two jobs otherwise. */
+	/* With a worker for each job, keys give each its own; otherwise a worker could take two. */
 	for (unsigned i = 0; i < opt->threads; i++) {
 		program_must(rnl_job_set_key(&requests[i].job, RNL_KEY_WORKER(i)), "a job's key");
 		program_must(rnl_submit(pool, &requests[i].job), "submitting a job");
