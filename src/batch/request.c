@@ -49,7 +49,7 @@ static int check_request(const char *call, const struct rnl_request *request)
 			       "was not initialised: call rnl_job_init(&request->job, NULL)");
 }
 
-/* Returns 0 if the request has a slot or a result to release, else -EINVAL; or -EOWNERDEAD. */
+/* Returns 0, -EINVAL if the request has no slot and no result to release, or -EOWNERDEAD. */
 static int check_in_use(const char *call, const struct rnl_request *request)
 {
 	int ret = check_request(call, request);
@@ -94,7 +94,7 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 			       "release it");
 }
 
-/* Returns the text for an attribute that requests may not have; NULL: the job has none. */
+/* Returns the text for an attribute of the job that requests cannot have, or NULL. */
 static const char *not_for_requests(const struct rnl_job *job)
 {
 	static const struct { uint32_t flag; const char *why; } flags[] = {
@@ -164,7 +164,7 @@ static unsigned choose(struct rnl_batcher *b)
 
 	if (b->nr_parts == 1)
 		return 0;
-	/* Mixed by Fibonacci hashing (Knuth, 6.4): a thread may alternate between batchers. */
+	/* Fibonacci hashing (Knuth, 6.4): all batchers share `turns`, which they may use in turn. */
 	own = (uint32_t)(rnl__thread_number() + turns++ / b->turn) * 2654435769u;
 	own = (unsigned)((uint64_t)own * b->nr_parts >> 32);
 	if (!is_calm(&b[own]))
@@ -226,7 +226,7 @@ int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size
 /* Accepts the request's job, which is claimed, and marks it as started. */
 static void accept(struct rnl_batcher *b, struct rnl_job *job)
 {
-	/* relaxed: a second waiter may read it, but the value does not change */
+	/* relaxed: a waiter of the last run may read it; the value does not change */
 	atomic_store_explicit(rnl__atomic(&job->pool), b->pool, memory_order_relaxed);
 	/* relaxed: like `pool` */
 	atomic_store_explicit(rnl__atomic(&job->generation), b->pool->generation,

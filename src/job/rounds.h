@@ -5,16 +5,16 @@
  * DESIGN
  *	A job is counted in the open round.  A job after the barrier seals the open round, and the
  *	next counted job opens another one.  So a job after the barrier waits for the jobs that
- *	were counted before it, and for no later ones.  Its submit seals, then counts the job in
- *	its own barrier: each wait is for something counted earlier, so waits form no circle.
- *	Rounds use a few slots.  One word, `open`, has the open round's slot and the numbers of its
- *	jobs that are not issued and that are not done.  If the round is sealed, the word has the
+ *	were counted before it, and for no later ones.  The submit seals this barrier before it
+ *	counts the job in a barrier: jobs wait for jobs counted earlier, so waits form no circle.
+ *	Rounds use a few slots.  One word, `open`, has the open round's slot and two counts of its
+ *	jobs: those not issued, and those not done.  If the round is sealed, the word has the
  *	next round's slot, too.  The job that opens the next round moves the counts to the old slot.
  *	Each round except the first counts the previous round as a job.  So rounds end in order.
  *	`waiting` of a slot is one word: a list of jobs, and whether the round is issued and ended.
  *	Jobs after the barrier are deferred on the list until the round is issued.  A job that would
  *	be done before the round has ended is held back on the list until then.  A push and a change
- *	of the state exchange one word, so one sees the other.
+ *	of the state both exchange this word, so the later one sees the earlier.
  *	The last access to the barrier marks a sealed round as ended, or drops the last job of an
  *	open round.  Host threads and jobs after the barrier wait for that access.
  *	A slot is free when it has no users.  Users are its round, until it has ended and the next
@@ -48,7 +48,7 @@ struct rnl__jobs {
 	struct rnl_job *first, *last;
 };
 
-/* Jobs that a round releases to the caller, in order; notices have a result.  Zero at first. */
+/* Jobs that the caller continues, in order; notices have their result.  The caller zeroes it. */
 struct rnl__let_go {
 	struct rnl__jobs issued;	/* deferred jobs whose round is issued */
 	struct rnl__jobs ended;		/* held-back jobs and notices whose round has ended */
@@ -72,7 +72,7 @@ void rnl__rounds_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_i
 int rnl__rounds_seal(struct rnl_barrier *barrier, struct rnl__let_go *out);
 void rnl__rounds_leave(struct rnl_barrier *barrier, unsigned round);
 
-/* Return true if all jobs of the round and of the rounds before it are issued, or done. */
+/* Return true if all jobs of this and earlier rounds are issued (_issued), or done (_ended). */
 bool rnl__rounds_issued(struct rnl_barrier *barrier, unsigned round);
 bool rnl__rounds_ended(struct rnl_barrier *barrier, unsigned round);
 
@@ -91,11 +91,11 @@ bool rnl__rounds_hold(struct rnl_barrier *barrier, unsigned round, struct rnl_jo
  */
 int rnl__rounds_notify(struct rnl_barrier *barrier, struct rnl_job *job, struct rnl__let_go *out);
 
-/* Return true if all jobs of all rounds are issued, or done. */
+/* Return true if all jobs of all rounds are issued (_all_issued), or done (_all_done). */
 bool rnl__rounds_all_issued(struct rnl_barrier *barrier);
 bool rnl__rounds_all_done(struct rnl_barrier *barrier);
 
-/* Spin, then sleep, until all jobs of all rounds are issued, or done.  Return 0 or -ETIMEDOUT. */
+/* Spin, then sleep, until rnl__rounds_all_issued() or _all_done().  Return 0 or -ETIMEDOUT. */
 int rnl__rounds_await_issued(struct rnl_barrier *barrier, uint64_t spin_ns);
 int rnl__rounds_await_done(struct rnl_barrier *barrier, uint64_t spin_ns, uint64_t deadline);
 

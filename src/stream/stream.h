@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	Each thread has a pointer to its stream, `rnl__thread.stream`.  The backend makes streams.
- *	A list has all streams.  A forked child has no threads for them: it keeps the list, and does
- *	not touch the streams, because their executors are in the parent.
+ *	A list has all streams.  A forked child keeps the list, but does not touch the streams,
+ *	because the threads that run them are in the parent.
  */
 #ifndef RNL_STREAM_H
 #define RNL_STREAM_H

@@ -18,7 +18,7 @@ static unsigned bucket_of(uint64_t ns)
 	return 16 * (bits - 3) + (unsigned)(ns >> (bits - 4) & 15);
 }
 
-/* Returns the first time above a bucket. */
+/* Returns the shortest time above a bucket. */
 static uint64_t end_of(unsigned bucket)
 {
 	unsigned bits = bucket / 16 + 3;
@@ -59,7 +59,7 @@ uint64_t rnl__hist_below(const struct rnl__hist_sum *sum, unsigned bits)
 	return below;
 }
 
-/* Returns the time that @part of 1000 measured times do not exceed. */
+/* Returns the time that @part thousandths of the times do not exceed. */
 static uint64_t quantile(const struct rnl__hist_sum *sum, unsigned part)
 {
 	uint64_t rank = (sum->total * part + 999) / 1000, seen = 0;

@@ -5,9 +5,9 @@
  * DESIGN
  *	The process's log is set before other threads use the library.  So it needs no lock, which a
  *	fork could leave locked in the child.
- *	A mistake in a job repeats with each job, so lines about refused calls are limited.  A table
- *	counts the lines of the current second for each format.  Formats that share a slot of the
- *	table share a limit.
+ *	A mistake in a job repeats with each job, so most lines about refused calls are limited.  A
+ *	table counts the lines of the current second for each format.  Formats that share a slot of
+ *	the table share a limit.
  */
 #include "config.h"
 

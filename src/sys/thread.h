@@ -7,8 +7,8 @@
 #include "sys/thread_state.h"
 
 /*
- * Starts a thread of the library: like pthread_create(), but signals that are sent to the process
- * are blocked.  A fault of the thread (SIGSEGV, ...) still reaches the application's handler.
+ * Starts a thread of the library: like pthread_create(), but with all signals blocked, except
+ * SIGPROF and those of faults (SIGSEGV, ...), which reach the application's handlers.
  * Returns 0, -EAGAIN or -ENOMEM (a limit is reached), or -ENOTSUP (the system refuses threads).
  */
 int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg);
