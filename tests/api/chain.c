@@ -253,8 +253,8 @@ static int read_fn(struct rnl_job *job)
 }
 
 /*
- * The worker goes on to @other in its queue. It would have called the next job before @other. So
- * once @other has run, it is certain that the next job waits for the copy.
+ * The worker goes on to @other in its queue. If the next job did not wait, the worker would call it
+ * before @other. So once @other has run, it is certain that the next job waits for the copy.
  */
 TEST(the_next_job_starts_after_a_copy_to_pageable_memory_is_written)
 {
@@ -515,7 +515,7 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_init(&elsewhere, other));
 	hold_workers(pool, &plug, &busy, 1);
-	/* Too many later jobs for max_queued: always (one chain), or at this time (two). */
+	/* More later jobs than max_queued: of one chain alone, or of two chains together. */
 	chain_of(rings, LENGTH, &record);
 	ck_invalid(rnl_submit(pool, &rings[0].job), "max_queued");
 	ck_assert_int_eq(rnl_submit_wait(pool, &rings[0].job, MS), -EINVAL);

@@ -292,7 +292,7 @@ static int submit_batch(struct rnl_pool *pool, enum kind kind)
 
 	if (kind == MANY)
 		return rnl_submit_many(pool, list, BATCH);
-	/* The batch comes after the barrier of this job, which may be under way. */
+	/* The batch comes after the barrier that counts `first`, a job that may still run. */
 	if (kind == AFTER && rnl_submit(pool, &first))
 		return -1;
 	for (unsigned i = 0; i < BATCH; i++)
