@@ -3,12 +3,12 @@
  * Untrusted images: how examples/http_server handles a body of POST /sobel.
  *
  * DESIGN
- * A chunk with a wrong checksum ends the reading, and nearly each mutation makes one wrong. So
- * checksums are corrected after most mutations.
+ * A chunk with a wrong checksum ends the reading, and almost every mutation makes a checksum wrong.
+ * So checksums are corrected after most mutations.
  *
  * The buffers of the file and of the pixels have exactly the allowed size, so the address sanitizer
- * reports each access past the end; make fuzz limits memory and time. A picture that was read must
- * be the same after it is written as PNG and read again.
+ * reports each access past the end; `make fuzz` limits memory and time. A picture that was read
+ * must be the same after it is written as PNG and read again.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@
 #define SIGNATURE_BYTES 8
 #define AROUND 12	/* a chunk's length, type and checksum */
 
-/* Functions of libFuzzer. */
+/* libFuzzer's function, and the hook that it calls. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed);
 static void put_checksums_right(uint8_t *data, size_t bytes)

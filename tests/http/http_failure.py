@@ -53,8 +53,8 @@ class FailUnderLoad(StopUnderLoad):
 
 
 def crash(running, health=None):
-    """Makes the device fail. @health: a connection. Returns the seconds until /healthz reports it
-    there."""
+    """Makes the device fail. Returns the seconds until /healthz, asked on the connection @health,
+    reports the failure."""
     began = time.monotonic()
     connection = Connection(running.port)
     connection.send(request_bytes('/crash', b''))
@@ -209,7 +209,7 @@ def leaves_a_client(grace, linger):
 @check
 def a_server_that_is_to_leave_does_not_wait_for_clients():
     needs_a_device()
-    # The grace is a fifth then. A server that is busy for almost as long treats the client as lost.
+    # A failure cuts --grace to a fifth. A server too busy to read for --linger drops the client.
     for grace in (10, 40):
         status, errors = leaves_a_client(grace, grace * 190)
         if status == 1:

@@ -54,8 +54,8 @@ FORMS = [(color, depth, clear) for color, depths in DEPTHS.items() for depth in 
 
 
 def form(size, level, color, depth, clear, by_adam7):
-    """A grey picture as a PNG of that form; level(x, y): 0 to nr_levels(depth) - 1.
-    @clear: pixels of level 0 are white, and transparent by a tRNS chunk.  Else the picture is
+    """A grey picture as a PNG of that form; level(x, y) is below 2 ** min(depth, 8), and not 255 if
+    depth is 8.  @clear: pixels of level 0 are transparent by a tRNS chunk.  Else the picture is
     opaque, though it may have an alpha channel."""
     top, chunks = (1 << depth) - 1, b''
     channels = {0: 1, 2: 3, 3: 1, 4: 1, 6: 3}[color]

@@ -5,10 +5,10 @@ from http_checks import RANDOM, check, check_with, is_code, same, server, stops
 from http_client import Connection, chunked, request_bytes
 from http_limits import is_refused
 
-CUTS_MAX = 400      # of a longer request some cuts are tried
+CUTS_MAX = 400      # a longer request is tried with some cuts only
 
 CHUNKED = b'POST /wc HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
-# Requests that a proxy could interpret differently.
+# Requests and the status that refuses them; many could be read differently by a proxy.
 REFUSED = {
     b'GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n': 400,
     b'GET /healthz HTTP/1.1\r\nHost: a,b\r\n\r\n': 400,

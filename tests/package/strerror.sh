@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# rnl_strerror() has the same texts if the system has no strerrordesc_np(): glibc before 2.32, musl.
+# rnl_strerror() without strerrordesc_np(): the same texts with glibc before 2.32, musl's with musl.
 . "$(dirname "$0")/../lib/harness.sh"
 grep -q 'define HAVE_STRERRORDESC_NP 1' config.h || skip_all 'no strerrordesc_np() to compare with'
 cat >"$dir/texts.c" <<'END'

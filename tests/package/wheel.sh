@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `make wheel`, and the tests of the Python package with it in a separate venv, without the sources
-# and the library: numpy and cffi come from the system. And `pip install ./python`, with a library
-# that is installed where the loader does not search.
+# `make wheel`, and the Python tests with that wheel in a venv that has neither the sources nor the
+# library, and uses the system's numpy and cffi. And `pip install ./python`, with a library that is
+# installed where the loader does not search.
 . "$(dirname "$0")/../lib/harness.sh"
 [ "${have_PYTHON:-no}" = yes ] || skip_all 'there is no Python with cffi, numpy and Python.h'
 [ -z "${sanitizer:-}" ] || skip_all 'a wheel is for interpreters without sanitizers'

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A half put job, because its submitter is off the CPU: the worker must leave the CPU, too. */
+/* While a job is half put because its submitter is off the CPU, the worker must not spin. */
 #include <pthread.h>
 #include <urcu/wfcqueue.h>
 
