@@ -2,10 +2,10 @@
 /*
  * Delays the threads that use a completion queue's descriptor at the worst places.
  *
- * The library is linked with the read(), write() and ppoll() below, which sleep before and after
- * the real call.  So a reader is delayed between emptying and arming the descriptor, and between
- * arming it and sleeping.  A worker is delayed between its push and its write, and before it leaves
- * the queue.
+ * The library is linked with the functions below: read() and write() may pause before and after the
+ * real call, ppoll() before it.  So a reader is delayed between emptying and arming the descriptor,
+ * and between arming it and sleeping.  A worker is delayed between its push and its write, and
+ * before it leaves the queue.
  */
 #ifndef DAWDLE_H
 #define DAWDLE_H
@@ -39,7 +39,7 @@ static void dawdle(void)
 		break;
 	case 1:
 	case 2:
-	case 3:		/* until another job; with other programs a yield takes long */
+	case 3:		/* until a job ends, or 30 us: a yield may take long */
 		until = seconds_now() + 30e-6;
 		for (int i = 0; i < 50 && nr_events == events && seconds_now() < until; i++)
 			sched_yield();

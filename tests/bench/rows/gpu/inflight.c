@@ -4,10 +4,10 @@
  *
  * DESIGN
  *	Each kernel stores the device's time at its start and its end. The mean number in flight is
- *	the sum of their times, divided by the time from the first start to the last end; the second
- *	figure is the maximum. The number of connections is fixed when the context is created, and
- *	streams share them in the order of their creation. So each side, and each run, has its own
- *	process.
+ *	the sum of the durations, divided by the time from the first start to the last end; the
+ *	second figure is the maximum. The number of connections is fixed when the context is
+ *	created, and streams share them in the order of their creation. So each side, and each run,
+ *	has its own process.
  */
 #include "gpu/work.h"
 
