@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic bool forked;		/* after CUDA had started: it does not survive a fork */
 static _Atomic int sticky;		/* the error with which the device has failed; 0: none */
-static bool fails;			/* no move begins; once all have ended, sticky is set */
+static bool fails;			/* no move begins; after the last one sticky is set */
 static unsigned nr_moving;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static _Thread_local cudaError_t last;
@@ -109,7 +109,7 @@ cudaError_t cudaGetLastError(void)
 	cudaError_t code = last;
 
 	fake__init();
-	/* Seen: without a driver it returns this error, whatever call came before. */
+	/* Seen: without a driver the call returns this error, whatever call came before. */
 	if (fake__settings.absent)
 		return (cudaError_t)fake__settings.absent;
 	last = cudaSuccess;

@@ -6,12 +6,12 @@
  *	A capture is a list of its streams' operations, in the order of their issue. So a graph is
  *	one chain where a GPU's graph would have branches. A launch issues the operations to the
  *	stream one after the other.
- *	A call that is refused during a capture breaks the capture: later calls that concern it are
- *	refused until its end, which makes no graph. While a blocking stream is captured, every
- *	thread is refused the legacy stream. While any stream is captured, every thread is refused a
- *	wait for the device or for that stream. The capturing thread is also refused event queries,
- *	and to allocate, free or page-lock memory, unless the capture's mode or its own is relaxed.
- *	So are other threads, if the capture's mode and their own are global (measured).
+ *	A refused call breaks its capture: later calls that concern the capture are refused until
+ *	the capture's end, and the end makes no graph. While a blocking stream is captured, no
+ *	thread may use the legacy stream. While any stream is captured, no thread may wait for the
+ *	device or for that stream. The capturing thread may not query events, or allocate, free or
+ *	page-lock memory, unless the capture's mode or the thread's is relaxed. Other threads may
+ *	not either, if the capture's mode and their own are global (measured).
  *	Graphs have no nodes that allocate or free.
  */
 #include <stdlib.h>

@@ -7,10 +7,10 @@
  *
  * DESIGN
  *	A shared object with the soname and the symbol version of libcudart. LD_LIBRARY_PATH
- *	makes the loader take it for libcudart. So the library and the tests are the binaries that
- *	run on a GPU, and a missing call is an error. (If it were preloaded under another name, a
- *	missing call would go to the real runtime.) A simulated machine links it instead of
- *	libcudart.
+ *	makes the loader take it for libcudart. So the library and the tests are the same binaries
+ *	as on a GPU, and a call that the double lacks is an error. (If the double were preloaded
+ *	under another name, such a call would go to the real runtime.) A simulated machine links it
+ *	instead of libcudart.
  *	There is one lock, as in the driver. A stream is a ring of operations with a thread,
  *	the executor. An operation may first wait until other streams have reached given points.
  *	Device memory is one mapping, cut into blocks: the double finds the block of an address, and
@@ -23,7 +23,7 @@
  *					with that cudaError_t
  *	nofail				forgets the failures so far
  *	seed=N				of the delays; 0: by the clock, and printed
- *	delay_calls=US, delay_ops=US	calls, operations take up to US longer, so that streams
+ *	delay_calls=US, delay_ops=US	a call or operation takes up to US longer, so that streams
  *					overtake each other, and events get out of order
  *	memory=BYTES[K|M|G]		the device's size; set before its first use (256M)
  *	pinned=BYTES[K|M|G]		limit of page-locked memory
@@ -32,7 +32,7 @@
  *	devices=N			1 to 16 (1); they share one memory; each block has an owner
  *	strangers			no two devices are peers
  *	queues=N			hardware queues, which streams share in the order of
- *					issue; before its first use (0: one for each)
+ *					issue; set before the first use (0: one per stream)
  *	logs				the driver logs refused calls, like CUDA 12.9 and later
  *	junk				freed device memory is filled with 0xdb
  *	stay				threads that used their own stream never end once
@@ -52,7 +52,7 @@
 
 #define FAKE_ENV "FAKE_CUDART"
 
-/* Adds to the plan. Returns 0, or -1 if a field is invalid, which and later fields are ignored. */
+/* Adds to the plan. Returns 0, or -1 if a field is invalid; ignores it and later fields. */
 int fake_plan(const char *text);
 
 /* Adds a failure of @function (NULL, "any": any). Returns 0, or -1 if there is no such function. */

@@ -8,7 +8,7 @@
  *	issues its nodes in an order that the dependencies allow, the last nodes first. So a missing
  *	edge shows in the results, although a stream runs its operations one after the other.
  *	An executable graph has its own copy of the operations. Setters name nodes of the graph that
- *	it was made from, which must still exist.
+ *	it was made from: that graph must still exist.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +172,7 @@ static CUresult add(CUgraphNode *handle, CUgraph graph_handle, const CUgraphNode
 	return CUDA_SUCCESS;
 }
 
-/* The memory of a node must be allocated when the node is made.  A fill's must not be pageable. */
+/* A node's memory must be allocated when the node is made. A fill's memory must not be pageable. */
 static cudaError_t add_op(cudaGraphNode_t *handle, cudaGraph_t graph, const cudaGraphNode_t *after,
 			  size_t nr, const struct fake_op *op)
 {

@@ -187,7 +187,7 @@ uint64_t fake__bytes(enum fake_kind kind);
 /* ---- streams (stream.c, queue.c) ------------------------------------------ */
 
 /*
- * Operations that a stream queues after the current one. The next operation blocks its caller.
+ * Operations that a stream queues after the current one. One more operation blocks its caller.
  * Records, waits, allocations and frees do not count (measured).
  */
 #define FAKE_DEPTH 1021u
@@ -279,7 +279,7 @@ void fake__stream_put(struct fake_stream *stream);
 
 /* Waits until the stream has space for an operation. Calls do this before they look anything up. */
 cudaError_t fake__room(cudaStream_t handle, struct fake_stream **streamp);
-/* Issues an operation; there must be space. Takes over only the points, also if it fails. */
+/* Issues an operation; there must be space. Takes over the points only, also if it fails. */
 cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op);
 /* Frees a stream's ring and the operations in it. */
 void fake__drop_ops(struct fake_stream *stream);
@@ -351,7 +351,7 @@ void fake__record_put(struct fake_record *record);
 /* ---- memory (memory.c, pool.c) --------------------------------------------- */
 
 int fake__device(void);				/* of the current context, or the thread's */
-void fake__need_context(void);			/* enters one; called without the lock */
+void fake__need_context(void);			/* enters a context; called without the lock */
 void *fake__context_function(const char *name);	/* a driver's function, or NULL */
 int fake__owner(const void *address);		/* the device of device memory; -1: none */
 bool fake__reaches(int device, const void *address);	/* its own memory, and pools open to it */

@@ -6,7 +6,7 @@
  *	A copy to pageable memory, or between two host memories, blocks its caller until the stream
  *	has done it. So does a large copy from pageable memory to the device. For a small one, the
  *	driver copies the source immediately (measured).
- *	Only executors touch device memory, but the double would not notice if the host did.
+ *	Only executors may touch device memory, but the double does not notice other accesses.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "sys/simulation.h"
 
 #define BETWEEN ((enum cudaMemcpyKind)-1) /* the caller names the devices */
-#define STAGED_MAX (2u << 20)	/* a GPU waits for 4 MiB, not for 2 MiB */
+#define STAGED_MAX (2u << 20)	/* a GPU's caller waits for 4 MiB, not for 2 MiB */
 
 /* ---- the executor's side -------------------------------------------------- */
 
@@ -264,7 +264,7 @@ static CUresult write_word(CUstream handle, CUdeviceptr address, cuuint32_t valu
 	code = fake__room(handle, &stream);
 	if (code == cudaSuccess)
 		code = fake__memory_of(op.uses[0], &type);
-	/* Memory of a memory pool is refused (measured), and unknown memory. */
+	/* Memory of a memory pool (measured), and unknown memory, are refused. */
 	if (code == cudaSuccess && type != cudaMemoryTypeHost)
 		code = cudaErrorInvalidValue;
 	if (code == cudaSuccess)

@@ -5,9 +5,9 @@
  * DESIGN
  *	The device's memory is one mapping, covered by a list of blocks: allocated ones, and
  *	free ones, which a pool may keep. The stream that freed a block can allocate it again
- *	immediately. Other streams can once that stream has reached the free, or they wait for the
- *	free if the pool may add such a wait. A trim gives back a pool's free blocks; each
- *	synchronisation does so down to the pool's threshold.
+ *	immediately. Another stream can allocate it once the first stream has reached the free, or
+ *	waits for the free if the pool may add such a wait. A trim gives back a pool's free blocks;
+ *	each synchronisation gives back those above the pool's threshold.
  *	An allocation is one block; a GPU allocates in larger units.
  */
 #include <stdlib.h>
@@ -68,7 +68,7 @@ bool fake__reaches(int device, const void *address)
 
 /* ---- blocks ----------------------------------------------------------------- */
 
-/* Notes that the stream's last operation allocated or freed the block; NULL: has been reached. */
+/* Notes that the stream's last operation allocated or freed the block; NULL: it is reached. */
 static void set_since(struct block *b, struct fake_stream *stream)
 {
 	if (stream)
@@ -173,7 +173,7 @@ void fake__check_use(struct fake_area area, uint64_t serial)
 	for (struct block *b = blocks; b; b = b->next) {
 		if (area.begin < b->begin || area.begin >= b->begin + b->bytes)
 			continue;
-		/* An operation issued before that alloc used the block's earlier allocation. */
+		/* An operation issued before the block's alloc used an earlier allocation of it. */
 		if (b->live && serial > b->serial && !passed(b))
 			fake__misuse("device memory at %p was used before its allocation",
 				     (const void *)area.begin);
@@ -378,7 +378,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t *handle, const struct cudaMemPoolPro
 	SAID(create(handle, props));
 }
 
-/* The pool's allocations stay, without a pool. */
+/* The pool's allocations remain, without a pool. */
 static cudaError_t destroy(cudaMemPool_t handle)
 {
 	struct fake_pool *pool = fake__handle(handle, FAKE_POOL), **at = &pools;

@@ -6,9 +6,9 @@
  * DESIGN
  *	A stream is a ring and two counts, issued and done. An operation may have points in
  *	other streams that must be reached before it begins. Points are enough for events and the
- *	legacy stream. A point is an operation that was issued before, so streams cannot deadlock.
- *	In a shared hardware queue each operation has a point at the operation issued before it.
- *	Once the device has failed, executors begin no operation.
+ *	legacy stream. A point is always an operation issued earlier, so streams cannot deadlock. In
+ *	a shared hardware queue each operation has a point at the operation issued before it. Once
+ *	the device has failed, executors begin no operation.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -94,7 +94,7 @@ static void *executor_main(void *arg)
 	fake__lock();
 	while (next_op(s)) {
 		struct fake_op op = *slot_of(s, s->done);
-		/* A kernel is a host function: a failure does not end it, but none begins after. */
+		/* A failure does not end a kernel, a host function; later ones do not begin. */
 		const bool moves = op.kind != FAKE_OP_LAUNCH;
 
 		if (!points_reached(&op) || (moves ? !fake__move() : fake__fails()))

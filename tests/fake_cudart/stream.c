@@ -201,7 +201,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
 	SAID(destroy(handle));
 }
 
-/* Makes the legacy stream wait for the others, like each of its operations does. */
+/* Makes the legacy stream wait for other streams, like each operation on it does. */
 static cudaError_t joined(cudaStream_t handle, struct fake_stream **streamp)
 {
 	const struct fake_op op = { .kind = FAKE_OP_WAIT };
