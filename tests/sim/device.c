@@ -3,11 +3,11 @@
  * The time of device operations, and faults; sim.h has the design.
  *
  * DESIGN
- *	The host device and the double of CUDA's runtime call this for each operation, in the
- *	stream's thread.  A device has a copy engine for each direction.  A copy waits until its
- *	engine is free, then uses it for a latency and the time of its bytes.  Kernels of all
+ *	The host device and the double of CUDA's runtime call these functions for each operation, in
+ *	the stream's thread.  A device has a copy engine for each direction.  A copy waits until its
+ *	engine is free, then keeps it busy for a latency and the time of its bytes.  Kernels of all
  *	streams run concurrently, and so do fills and copies within a device.
- *	Faults are drawn only if SIM_FAULTS has their name; otherwise a seed's run stays the same.
+ *	A fault is drawn only if SIM_FAULTS has its name, so a new fault does not change other runs.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -24,8 +24,8 @@ int __wrap_main(int argc, char **argv)
 }
 
 /*
- * Runs one input of a fuzz program, which has no main(): the seed draws it.  Byte 0 is the device,
- * each fourth byte a kind of call.  Some seeds use few kinds (swarm testing: Groce et al. 2012).
+ * Runs one input of a fuzz program, which has no main(): the seed draws the input.  Byte 0 is the
+ * device, each fourth byte a kind of call.  Some seeds use few kinds (swarm testing: Groce 2012).
  */
 __attribute__((weak)) int main(int argc, char **argv)
 {

@@ -3,19 +3,19 @@
  * A memory that keeps only the orders that C11's atomics request.
  *
  * DESIGN
- *	Memory itself has each object's last value, so this file can be left out at any time.
- *	The file keeps earlier values of each atomic object.  A load takes, at random, any value that
- *	C11 allows: no value older than one that the thread knows of.  A thread's knowledge is a
+ *	Memory itself has each object's last value, so this file can stop simulating at any time.
+ *	The file keeps earlier values of each atomic object.  A load returns, at random, any value
+ *	that C11 allows: not older than one that the thread knows of.  A thread's knowledge is a
  *	vector of clocks.  A release passes it to the thread that acquires.  A seq_cst fence passes
- *	it to later fences, for loads only, because it orders no plain accesses.  A seq_cst access
- *	has such a fence before it.  No store is delayed forever: all threads see it after DRAINED_NS.
- *	For other objects each byte records its last writer and readers.  Two unordered accesses are
- *	a race if one of them is a write.
+ *	it to later ones, only for loads: such a fence orders no plain accesses.  A seq_cst access
+ *	has such a fence before it.  All threads see a store at the latest after DRAINED_NS.
+ *	Each byte of other objects has its last writer and readers.  Two unordered accesses are a
+ *	race if one of them is a write.
  *	A plain write to an atomic object is a relaxed store of its owner.  A value from memset() or
- *	the kernel resets the object: all threads see that value.  So does free(): the next owner
- *	may find the old value there, and an allocator's own lock orders the two owners.  Other
- *	changes of owner are ordered by the library itself.
- *	Only overwritten values are forgotten: a full table is emptied.
+ *	the kernel resets the object: all threads see that value.  A free() resets it, too: the next
+ *	owner may find the old value there, and the allocator's lock orders the two owners.  The
+ *	library itself orders other changes of owner.
+ *	A full table is emptied, which forgets only overwritten values.
  *
  *	Not simulated: a store that moves before an earlier load, two stores in another order than
  *	they ran, and compare exchanges that fail spuriously.
@@ -83,7 +83,7 @@ static struct view ended;		/* knowledge of ended threads */
 static struct clocks fenced;		/* knowledge of seq_cst fences */
 static struct cell cells[CELLS];
 static struct place places[PLACES + 1];
-/* Separate, because most accesses need less. */
+/* Separate from the cells, because most accesses do not need these. */
 static struct byte bytes[CELLS][8];
 static struct store stores[PLACES + 1][STORES];
 static unsigned used[CELLS / 2];		/* indices of the cells in use */
@@ -200,7 +200,7 @@ void memory_forget(const volatile void *mem, size_t size)
 
 	if (!is_weak())
 		return;
-	/* Visits the smaller set: that memory's cells, or all known cells. */
+	/* Visits the smaller set: the freed memory's cells, or all known cells. */
 	if (size / 8 > nr_cells) {
 		for (unsigned i = 0; i < nr_cells; i++)
 			forget_bytes(&cells[used[i]], at, end);
@@ -242,7 +242,7 @@ static void look_for_races(uintptr_t at, uintptr_t end, bool write, const void *
 		do {
 			struct place *place = &places[cell->place[at % 8]];
 
-			/* At an atomic object this is an access of its owner, or a look. */
+			/* Plain accesses to an atomic object are its owner's, and not checked. */
 			if (place == places)
 				look_for_race(&bytes_of(cell)[at % 8], me, write, (void *)at, pc);
 			else if (write)

@@ -29,8 +29,8 @@ void memory_thread_begins(unsigned slot, unsigned parent);
 void memory_thread_ends(unsigned slot);
 
 /*
- * Accesses of the calling thread, sim_slot().  @value: the value in memory, of a store the new one.
- * A load returns that or an older value, a look only that value.
+ * Accesses of the calling thread, sim_slot(). @value: the value in memory, or the new value of a
+ * store.  A load returns @value or an older value; a look sees only @value.
  */
 uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int order);
 void memory_look(const volatile void *at, unsigned size, uint64_t value, int order);
@@ -39,7 +39,7 @@ void memory_modify(const volatile void *at, unsigned size, uint64_t was, uint64_
 void memory_fence(int order);
 void memory_plain(const volatile void *at, size_t size, bool write, const void *pc);
 
-/* A lock or another object of the system where threads meet: acquires and releases. */
+/* The caller meets other threads at a lock or another object: acquires and releases. */
 void memory_meet(const volatile void *object);
 
 #endif

@@ -18,14 +18,14 @@
 #include "sim/sim.h"
 
 #define THREADS_MAX 8192
-#define STEPS_MAX 300000000ull	/* of a run; more mean an endless loop */
+#define STEPS_MAX 300000000ull	/* of a run; more steps mean an endless loop */
 #define SHOWN 60		/* switches in a report */
 #define PAUSE_NS 1000
 #define CHECK_SIZE 6000u	/* bytes of code of Check's check_run.c */
-#define FAIR_STEPS 100000ull	/* then the running thread is put last: two may wake each other forever */
+#define FAIR_STEPS 100000ull	/* then the thread goes last: two may wake each other forever */
 #define LAGS 11			/* slow threads are 2, 3, 5, ... 1,025 times slower */
-#define CHANGES 8192		/* random changes; then half as frequent: a switch costs two system calls */
-#define SPIN_STEPS 2000		/* a thread that runs for that long lets others go first */
+#define CHANGES 8192		/* then changes are half as frequent: each costs two system calls */
+#define SPIN_STEPS 2000		/* in a row; then the thread lets others go first */
 
 long __real_syscall(long number, ...);
 int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
@@ -88,7 +88,7 @@ static struct {
 	struct list { unsigned nr; struct sim_thread *list[THREADS_MAX]; } ready, asleep;
 	struct sim_switch shown[SHOWN];
 	uint64_t nr_switches, nr_old;
-	pid_t ending;			/* over for the machine, not yet for the C library */
+	pid_t ending;			/* a thread that is over, but not yet for the C library */
 } sim;
 
 static _Thread_local struct sim_thread *me;
@@ -227,7 +227,7 @@ static struct sim_thread *first_by_priority(void)
 /* Picks a ready thread; @but: not that thread, if there are others. */
 static struct sim_thread *pick(const struct sim_thread *but)
 {
-	/* Starves for a million steps of two million, since others may wait for it in a loop. */
+	/* Starves a thread only in every second million steps: others may wait for it in a loop. */
 	const bool starves = sim.how == STARVED && !(sim.steps >> 20 & 1);
 	struct sim_thread *t;
 
@@ -465,7 +465,7 @@ unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, 
 
 /* ---- a thread's life ----------------------------------------------------------- */
 
-/* Runs as the last destructor of thread-local memory: until then the thread takes part. */
+/* Runs as the last destructor of thread-local memory: until then the thread is simulated. */
 static void thread_ends(void *last)
 {
 	struct sim_thread *t = me;
@@ -514,7 +514,7 @@ void sim_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(vo
 {
 	struct sim_thread *t = new_thread(fn, arg);
 
-	/* A test's own calloc() would make steps; the new thread cannot run yet. */
+	/* A test's own calloc() must not make steps here; the new thread cannot run yet. */
 	sim.on = false;
 	if (__real_pthread_create(&t->id, attr, thread_main, t))
 		abort();
@@ -681,11 +681,11 @@ static void at_exit(void)
 	stop();
 }
 
-/* In Check's file that measures a test's time; NULL in a program without Check. */
+/* A function in Check's file that measures a test's time; NULL in a program without Check. */
 #pragma weak check_waitpid_and_exit
 void check_waitpid_and_exit(int pid);
 
-/* Returns true for Check's code, which needs the real clock: a test may take a year here. */
+/* Returns true for Check's code, which needs the real clock: a test may take a simulated year. */
 bool sim_is_check(const void *pc)
 {
 	uintptr_t at = (uintptr_t)check_waitpid_and_exit;

@@ -7,13 +7,13 @@
  *	The program is compiled with -fsanitize=thread and linked with these files instead of
  *	ThreadSanitizer, so each atomic access and each fence calls a function (atomics.c).  The
  *	linker wraps calls that block, wait or read a clock (wraps.c).  Each of these calls is a
- *	step (schedule.c), at which another thread may continue.  In every other run, while there
+ *	step (schedule.c), at which another thread may continue.  In half of the runs, while there
  *	are few threads, a load may return an overwritten value (memory.c).
- *	Threads are the system's, so thread-local memory, debuggers and the C library work as usual.
- *	But one thread runs at a time: it passes the turn on.  Time advances only with steps; when
- *	all threads sleep, it jumps to the first of their timers.
- *	A blocking call repeats the real call until that does not block.  So the objects are the C
- *	library's, and only the sleep is simulated.
+ *	The threads are the system's, so thread-local memory, debuggers and the C library work as
+ *	usual.  But only one thread runs at a time, and passes the turn on to the next.  Time
+ *	advances only with steps; when all threads sleep, it jumps to the first of their timers.
+ *	A blocking call tries the real call, without blocking, until it succeeds.  So the objects
+ *	are the C library's, and only the sleep is simulated.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -26,7 +26,7 @@
 
 /*
  * The kinds of steps; schedule.c has their words.  From SIM_MEETS on, a step orders one thread's
- * earlier accesses before another thread's later accesses, at the same object: POSIX promises it
+ * earlier accesses before another thread's later accesses, at the same object: POSIX promises this
  * for locks and threads, and the kernel orders reads and writes of a file.  A futex orders nothing:
  * it may wake spuriously, or not sleep, and the thread must acquire when it looks again.
  */
@@ -46,7 +46,7 @@ bool sim_runs(void);
 /* Makes a step of the calling thread: another thread may run before the caller does @what. */
 void sim_step(enum sim_what what, const volatile void *object, const void *pc);
 
-/* Makes a step of a thread that waits for another thread's store, or yields: it takes 1 us. */
+/* Makes a step of 1 us, of a thread that yields, or that waits for another thread's store. */
 void sim_pause(const void *pc);
 
 /*
@@ -76,7 +76,7 @@ unsigned sim_slot(void);
 /* Records that the calling thread loads an overwritten value. */
 void sim_old_value(void);
 
-/* Its plain access races with an access of the thread in slot @beside: the run fails. */
+/* The caller's plain access races with one of the thread in slot @beside: the run fails. */
 void sim_race(const char *how, unsigned beside, const void *at, const void *pc);
 
 /* Returns the kernel's state of the thread with that number: 'S' sleeps, 'R' runs, 0 has ended. */
@@ -97,7 +97,7 @@ bool rnl__sim_interrupts(void);
 /* Returns true if a wait ends spuriously or by a signal: one in 2 to 64 does, by the seed. */
 bool sim_spurious(void);
 
-/* A thread's life.  A join sleeps until its end; the caller makes the C library's own join. */
+/* Creates a thread; sleeps until it ends, and leaves the C library's own join to the caller. */
 void sim_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
 void sim_thread_join(pthread_t id, const void *pc);
 

@@ -3,10 +3,10 @@
  * Runs small programs, many thousand times each, on the simulated machine's memory.
  *
  * DESIGN
- *	Replaces schedule.c and wraps.c: it needs no wrapped calls, and passes the turn on a hundred
- *	times faster, since threads are coroutines.  At each step another thread may continue, at
- *	random.  memory.c decides which values a load may return, and which plain accesses race.
- *	A futex sleeps and wakes.  If all remaining threads sleep, that is an error, too.
+ *	Replaces schedule.c and wraps.c: no calls are wrapped, and because threads are coroutines, a
+ *	switch is a hundred times faster.  At each step another thread may continue, at random.
+ *	memory.c decides which values a load may return, and which plain accesses race.  Threads
+ *	sleep only in futexes.  A run is also wrong if all its remaining threads sleep.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -164,7 +164,7 @@ long syscall(long number, ...)
 
 static void run(void)
 {
-	static bool started;	/* a register would be restored by setcontext() */
+	static bool started;	/* static: setcontext() would restore a register */
 
 	memset(now->memory, 0, now->bytes);
 	memory_forget_all();

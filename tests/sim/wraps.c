@@ -248,7 +248,7 @@ WRAP(int, pthread_once, (pthread_once_t *once, void (*fn)(void)), (once, fn))
 			abort();
 	if (!known[i].once) {
 		known[i].once = once;
-		/* The C library's own state: set before the machine began, or set here. */
+		/* Sets the C library's own state, if it was not set before the machine began. */
 		(void)__real_pthread_once(once, fn);
 		known[i].done = true;
 		(void)sim_wake(SIM_UNLOCK, once, UINT_MAX, HERE);
@@ -323,7 +323,7 @@ WRAP(int, pthread_cond_broadcast, (pthread_cond_t *cond), (cond))
 	return 0;
 }
 
-/* The C library's function would wait for sleepers that it does not have. */
+/* The C library's function might wait for its sleepers, but threads sleep in the machine. */
 WRAP_NO_EFFECT(int, pthread_cond_destroy, (pthread_cond_t *cond), (cond))
 
 static int take(sem_t *sem, uint64_t time, const void *pc)
@@ -481,7 +481,7 @@ _Noreturn void __wrap__ck_assert_failed(const char *file, int line, const char *
 	__real__ck_assert_failed(file, line, expr, text ? "%s" : NULL, message, NULL);
 }
 
-/* Check writes each assertion's place to a file; a failing assertion has its own. */
+/* Without effect: Check writes each assertion's place to a file, but a failure names its own. */
 void __wrap__mark_point(const char *file, int line);
 void __wrap__mark_point(const char *file, int line)
 {
