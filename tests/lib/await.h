@@ -31,7 +31,7 @@ static inline double seconds_now(void)
 		} \
 	} while (0)
 
-/* Spins for something that another thread does soon; yields, so that other threads run. */
+/* Spins until another thread, soon, makes the condition true; yields, so that other threads run. */
 #define spin_until(condition) \
 	do { \
 		for (unsigned spins_ = 1; !(condition); spins_++) { \
@@ -51,7 +51,7 @@ static inline pid_t own_tid(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* Defined if the machine is simulated: it has thread states of its own. */
+/* Defined only on a simulated machine, which has its own thread states. */
 __attribute__((weak)) char sim_state(unsigned tid);
 
 /* Asks the kernel for the state of a thread: 'S' it sleeps, 'R' it runs, 0 it has ended. */

@@ -4,9 +4,9 @@
  *
  * DESIGN
  *	The output of a request is its input, cut off, or followed by FILLER.  With
- *	RNL_BATCHER_STATUS its first four bytes are also its result.  Copies and fills do that, so
- *	it works on every device.  If requests differ in size, only a kernel can find them; this
- *	kernel is a host function.
+ *	RNL_BATCHER_STATUS the input's first four bytes are also the request's result.  Copies and
+ *	fills do this, so it works on every device.  Requests of different sizes need a kernel,
+ *	which is a host function.
  */
 #ifndef BATCH_H
 #define BATCH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Copies between all kinds of memory, made by jobs.  The CPU makes each copy immediately in
- * a shadow.  After the jobs, both must be equal.
+ * a shadow.  After the jobs, the memory must equal its shadow.
  */
 #ifndef COPIES_H
 #define COPIES_H
@@ -15,7 +15,7 @@
 
 /* ---- a bench: each kind of memory, and its expected content ---------------- */
 
-/* Two memories each: on the device, page-locked, pageable at odd addresses. */
+/* Two memories of each kind: D on the device, Q page-locked, P pageable at odd addresses. */
 enum { D0, D1, Q0, Q1, P0, P1, NR_MEMORIES };
 static const char *const names[] = { "D0", "D1", "Q0", "Q1", "P0", "P1" };
 
@@ -41,7 +41,7 @@ struct moving {
 	const struct move *moves;
 	unsigned nr;
 	bool busy;
-	int ret;			/* its return value unless a copy fails */
+	int ret;			/* the function's result unless a copy fails */
 };
 
 static inline int keep_busy(struct bench *b)
@@ -108,7 +108,7 @@ static inline int between_fn(struct rnl_job *job)
 	return rnl_copy(c->dst, c->src, c->bytes);
 }
 
-/* Makes a copy in a job of its own, and waits for it. */
+/* Makes a copy in a separate job, and waits for the job. */
 static inline void copy_now(struct rnl_pool *pool, void *dst, const void *src, size_t bytes)
 {
 	struct between c = { .dst = dst, .src = src, .bytes = bytes };
@@ -147,7 +147,7 @@ static inline void bench_check_one(struct bench *b, int i)
 	check_same(mem, b->shadow[i], b->bytes, names[i]);
 }
 
-/* Begins with pageable memory, which must be right as soon as the last job is done. */
+/* Checks pageable memory first, because it must be right as soon as the last job is done. */
 static inline void bench_check(struct bench *b)
 {
 	for (int i = NR_MEMORIES - 1; i >= 0; i--)

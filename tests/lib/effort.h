@@ -21,7 +21,7 @@ static inline struct effort effort_of(unsigned wanted)
 	return (struct effort){ .until = seconds_now() + EFFORT_S, .wanted = wanted };
 }
 
-/* Counts a round.  Returns false if all rounds are done, or the time is over; prints the latter. */
+/* Counts a round.  Returns false if all are done or, with a message, if the time is over. */
 static inline bool effort_goes_on(struct effort *effort)
 {
 	if (effort->nr == effort->wanted)

@@ -19,13 +19,13 @@
 		ck_assert_int_eq((int)cudaGetLastError(), (int)(code)); \
 		ck_assert_int_eq((int)cudaGetLastError(), (int)cudaSuccess); \
 	} while (0)
-/* A call that is not ready, which is no error: the last error must not be set. */
+/* Checks that a call returns "not ready", and that this does not set the last error. */
 #define ck_not_ready(call) \
 	do { \
 		ck_assert_int_eq((int)(call), (int)cudaErrorNotReady); \
 		ck_assert_int_eq((int)cudaGetLastError(), (int)cudaSuccess); \
 	} while (0)
-/* Like ck_refused(); and a misuse was counted. */
+/* Like ck_refused(); also checks that the call was counted as a misuse. */
 #define ck_misused(call, code) \
 	do { \
 		uint64_t misuses_ = fake_misuses(); \

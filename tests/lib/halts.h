@@ -2,7 +2,7 @@
 /*
  * Halts: threads stop for a while anywhere in the library, as if they were preempted.
  *
- * A signal's handler sleeps.  Workers block all signals, so only callers are halted.  A thread
+ * A signal's handler sleeps.  Workers block this signal, so only callers are halted.  A thread
  * calls halts_come() before halts_begin(), and is joined after halts_end().  ThreadSanitizer delays
  * signals until the next system call, so halts have less effect there.
  */
@@ -47,7 +47,7 @@ static inline void halts_init(void)
 	must(sigaction(SIGUSR1, &action, NULL));
 }
 
-/* Halts a thread within about @turns loop rounds of its next call. */
+/* Halts a thread after a loop of @turns rounds, probably inside its next call. */
 static inline void halts_one(pthread_t thread, unsigned turns)
 {
 	for (unsigned volatile i = 0; i < turns; i++)

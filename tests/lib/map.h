@@ -3,13 +3,13 @@
  * Maps whose output is known: a model on the CPU computes it.
  *
  * DESIGN
- *	An output element consists of input elements, one after the other, until it is full:
- *	alternately the element `before` to the left and the element `after` to the right.  Beyond
- *	the array's ends there is FILLER.  In place without halos, the first byte of each chunk
- *	becomes the chunk's number.  Copies and fills do that, so it works on every device.
- *	Workers run these functions, so they must not assert.  They print an error and return it; it
- *	becomes the map's result.
- *	Calls that must not run at the same time use plain memory, so ThreadSanitizer finds them if
+ *	An output element is filled with copies of two input elements in turn: the element `before`
+ *	places to the left, and the element `after` places to the right.  Elements beyond the
+ *	array's ends are FILLER.  A map in place without halos only writes each chunk's number to
+ *	the chunk's first byte.  All this needs only copies and fills, so it works on every device.
+ *	Workers run these functions, so the functions must not assert.  They print an error and
+ *	return it as the map's result.
+ *	Calls that must not run concurrently use plain memory, so ThreadSanitizer reports them if
  *	they do.
  */
 #ifndef MAP_H
@@ -25,13 +25,13 @@
 #include "skip.h"
 
 #define FILLER 0xee
-#define GUARD 64	/* bytes on both sides of an array that must stay as they are */
+#define GUARD 64	/* bytes on both sides of an array; they must not change */
 #define GUARDED 0x5a
 
 /* Place of an array.  CALLED: a callback provides it.  NOWHERE: there is no output. */
 enum where { PINNED, PAGEABLE, CALLED, IN_PLACE, NOWHERE };
 
-/* Extra behaviour of the call for an element: it waits, fails, or both. */
+/* Extra behaviour of the callback for one element: the callback waits, fails, or both. */
 struct event {
 	bool wanted;
 	uint64_t element;

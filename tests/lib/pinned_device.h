@@ -29,12 +29,12 @@ static struct {
 		char *mem;
 		size_t bytes;
 	} pieces[NR_PIECES];
-	size_t offset;		/* page offset of its memory; the next address to try is lower */
+	size_t offset;		/* of each region in its first page */
 	char *arena;		/* where regions go, small ones at the start; NULL: anywhere */
 	uint64_t max, locked;
 	unsigned nr_calls, nr_living;
 	unsigned fail_at;	/* the number of the alloc that fails, from 1; 0: none */
-	bool persistent;	/* all later ones fail, too */
+	bool persistent;	/* all later allocs fail, too */
 	int error;
 } device = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -48,7 +48,7 @@ static inline char *map(size_t bytes)
 	return mem;
 }
 
-#define ARENA_SMALL (8 * MIB)	/* and the addresses below it */
+#define ARENA_SMALL (8 * MIB)	/* largest region at the arena's start */
 #define ARENA_LARGE (32 * MIB)	/* place of the larger regions */
 #define ARENA (64 * MIB)
 

@@ -195,7 +195,7 @@ static inline int resize_fn(void *arg)
 	return rnl_pool_resize(r->pool, r->nr);
 }
 
-/* A submit that waits for room; submit_waiting() is the function of a struct call. */
+/* A submit that waits for space; submit_waiting() is the function of a struct call. */
 struct submitting {
 	struct rnl_pool *pool;
 	struct rnl_job *job;

@@ -59,7 +59,7 @@ static inline int status_refused(int err, const long numbers[REFUSED_MOST], int 
 	return WEXITSTATUS(status);
 }
 
-/* Runs a test function so: it returns 0 or the line of an error.  Skips without filters. */
+/* Runs a test function by status_refused(): it returns 0 or an error's line.  May skip. */
 #define ck_refused(err, fn, ...) \
 	do { \
 		int status_ = status_refused(err, (const long[REFUSED_MOST]){ __VA_ARGS__ }, fn); \

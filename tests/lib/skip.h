@@ -29,8 +29,8 @@ static inline bool on_host(void)
 
 /*
  * For tests that wait for a job while a gate holds its worker's next function.  On the host device
- * a job that issues no work is done by then.  On other devices the worker completes it only after
- * that function.
+ * a job that issues no work is done when its own function has returned.  On other devices the
+ * worker completes the job only after the next function.
  */
 #define skip_unless_done_on_return() \
 	do { \

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Steps: a call is stopped after its n-th instruction while another thread makes a call, for n = 1,
- * 2, ...  That takes minutes where traps are slow, so by default only one n in STEPS_STRIDE is
- * tried, a different one in each run.
+ * Steps: a call is stopped after its n-th instruction while another thread makes the other call,
+ * for n = 1, 2, ...  All n take minutes where traps are slow, so by default only one n in
+ * STEPS_STRIDE is tried, different ones in each run.
  *
  * DESIGN
  *	While its trap flag is set, the CPU traps after each instruction, and the signal's handler
- *	counts the traps.  So a race that needs a preemption between two certain instructions is met
- *	for sure.  The other call begins when the first is stopped.  The first continues when the
- *	other has returned, or seems to wait for it.  If the first waits for the other before its
- *	stop, the other begins then.
+ *	counts the traps.  So all n together always find a race that needs a preemption between two
+ *	certain instructions.  The other call begins when the stepped call stops.  The stepped call
+ *	continues when the other call has returned, or seems to wait for it.  If the stepped call
+ *	waits for the other call before the stop, the other call begins early.
  *	Steps need x86-64.  They are off with ThreadSanitizer, whose own instructions hold locks.  A
  *	simulated machine stops threads itself.
  *
@@ -38,9 +38,9 @@
 #endif
 
 #define STEPS_STRIDE (SANITIZED ? 127 : 31) /* sanitizers add many instructions */
-#define STEPS_BLOCKED_MS 30	/* a call without a stop by then waits for the other */
-#define STEPS_OTHER_MS 20	/* if the other has not returned by then, it waits for the call */
-#define STEPS_SHORTER 4		/* calls in a row without a stop, after which the test ends */
+#define STEPS_BLOCKED_MS 30	/* a call not stopped by then waits for the other call */
+#define STEPS_OTHER_MS 20	/* the other call, if it still runs, waits for the stepped one */
+#define STEPS_SHORTER 4		/* the test ends after so many calls without a stop */
 
 static struct {
 	void (*other)(void);
@@ -73,7 +73,7 @@ static inline void steps_trap(int signo, siginfo_t *info, void *data)
 	if (--steps.left)
 		return;
 	context->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
-	/* the call waited for the other before this instruction */
+	/* before this instruction the stepped call waited for the other call */
 	if (steps.done == steps.round)
 		return;
 	steps.stopped = true;

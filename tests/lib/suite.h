@@ -45,7 +45,7 @@ struct suite_test {
 	const char *known_to_fail;
 };
 
-/* For PATIENCE_S.  It is short in a test that is known to fail, because such waits end in vain. */
+/* For PATIENCE_S.  Short in a test that is known to fail: the event it waits for never happens. */
 extern double suite_patience_s;
 extern bool suite_known_to_fail;	/* of the running test */
 
@@ -150,9 +150,9 @@ static inline double test_scale(void)
 }
 
 /*
- * Returns the rounds of a loop that hopes for a schedule, @nr before sampling.  A real machine
- * repeats the same few schedules, so it runs a sample; a slow build runs fewer.  A simulated
- * machine draws its schedules and each seed draws others, so it runs more.
+ * Returns how many of the @nr rounds run of a loop that looks for rare schedules.  A real machine
+ * repeats a few schedules, so a sample is enough; a slow build runs fewer rounds.  On a simulated
+ * machine each seed draws other schedules, so it runs more.
  */
 #define SAMPLE 10	/* one round in SAMPLE */
 #define SAMPLE_SIM 4
@@ -183,7 +183,7 @@ static inline double seconds_allowed(double idle_s)
 {
 	const double busy = (double)sysconf(_SC_NPROCESSORS_ONLN) / 4;
 	FILE *file = fopen("/proc/loadavg", "r");
-	double mean = 1e9, now = 1e9;	/* last minute's load; threads that run, one ours */
+	double mean = 1e9, now = 1e9;	/* last minute's load; running threads, with this one */
 
 	if (file) {
 		if (fscanf(file, "%lf %*f %*f %lf", &mean, &now) != 2)

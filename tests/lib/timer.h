@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool's timer thread: holds it, and measures its CPU time: its work, on any machine. */
+/* Holds a pool's timer thread, and measures its work on any machine: its CPU time. */
 #ifndef TIMER_H
 #define TIMER_H
 
@@ -16,7 +16,7 @@ static inline void note_timer(struct rnl_job *job)
 	timer_seen = true;
 }
 
-/* Finds a pool's timer thread: it completes a job that is cancelled while the worker is busy. */
+/* Finds a pool's timer thread, which completes a job cancelled while the worker is busy. */
 static inline void find_timer(struct rnl_pool *pool)
 {
 	struct gate plug = GATE_INIT;
