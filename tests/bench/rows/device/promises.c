@@ -3,12 +3,12 @@
  * The row `promises`: events that must be on time, however busy the workers are.
  *
  * DESIGN
- *	Notified: a job copies 4 KB, and functions of 5 ms are queued after it. The delay from the
- *	end of the job's function to its callback.
- *	Ended: all workers run functions that last until a queued job's callback, or 60 s. The delay
- *	from the queued job's cancel, or from its deadline, to its callback.
- *	Started: the workers are idle. The delay of a delayed job's function. By hand: a thread
- *	sleeps until each start time.
+ *	Notified: a job copies 4 KB, and functions of 5 ms are queued after it. Measured: the delay
+ *	from the end of the job's function to the job's callback.
+ *	Ended: all workers run functions that last until a queued job's callback, or 60 s. Measured:
+ *	the delay from this job's cancel or deadline to its callback.
+ *	Started: the workers are idle. Measured: how late a delayed job's function starts. By hand:
+ *	a thread sleeps until each start time.
  */
 #include "bench.h"
 
@@ -117,7 +117,7 @@ static double notified_late(struct bench *b)
 /* ---- ended --------------------------------------------------------------- */
 
 static atomic_uint begun;	/* running functions that keep the workers busy */
-static struct event ended;	/* ends the functions at its callback */
+static struct event ended;	/* its callback ends the functions */
 
 static int busy_fn(struct rnl_job *job)
 {

@@ -6,11 +6,11 @@
  * DESIGN
  *	A producer has 128 requests in flight and reaps them from its own completion queue. It
  *	writes two words of each request and checks two, like with J: only the transport is
- *	measured. For comparison, hand-written threads do J one by one. As the ceiling, such threads
- *	copy, run and copy back 64 adjacent requests.
+ *	measured. For comparison, hand-written threads do J one by one. The ceiling is hand-written
+ *	threads that copy, run and copy back 64 adjacent requests together.
  *	With several GPUs: a batcher of a pool with one GPU and 8 producers, and a batcher of a pool
- *	with all GPUs and as many producers and workers per GPU. The ceiling is a copy of as many
- *	bytes by hand.
+ *	with all GPUs and the same number of producers and workers per GPU. The ceiling is a copy of
+ *	the same bytes by hand.
  */
 #include "gpu/work.h"
 
@@ -64,7 +64,7 @@ static int run_batch(const struct rnl_batch *batch)
 				(cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -1;
 }
 
-/* Issues SLAB times J together, for the slot and the slots after it: their memory is adjacent. */
+/* Issues SLAB times J together, for a slot and the next slots, whose memory is adjacent. */
 static cudaError_t issue_slab(const struct gpu_slot *slot, cudaStream_t stream)
 {
 	const size_t bytes = SLAB * BYTES;

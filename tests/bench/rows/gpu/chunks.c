@@ -3,13 +3,13 @@
  * The row chunks: 96 chunks of 8 MB to the device, through a kernel, and back.
  *
  * DESIGN
- *	The kernels take a twelfth longer than concurrent copies in and out, so the kernels are the
- *	ceiling; it is the longer time of the two. By hand: one stream; chunks in turn on streams of
- *	one thread; a thread for each stream, which issues all its chunks at once. The output is
- *	checked in every page after each run, and overwritten before it.
- *	With several GPUs: the map by a pool with one GPU, and by a pool with all GPUs, which has as
- *	many workers and chunks per GPU. The ceiling is only the copies. All GPUs share one host's
- *	memory, so N GPUs need not be N times as fast as one.
+ *	The ceiling is the longer time of all kernels and of all copies. The kernels take a twelfth
+ *	longer than concurrent copies in and out. By hand: one stream; chunks in turn on streams of
+ *	one thread; a thread for each stream, which issues all its chunks before it waits. The
+ *	output is checked in every page after each run, and overwritten before it.
+ *	With several GPUs: the map by a pool with one GPU, and by a pool with all GPUs, which has
+ *	the same number of workers and chunks per GPU. The ceiling is the copies without kernels.
+ *	All GPUs share one host's memory, so N GPUs need not be N times as fast as one.
  */
 #include "gpu/work.h"
 
@@ -45,7 +45,7 @@ struct bench {
 	uint32_t rounds;
 	uint32_t a, c;			/* effect of these rounds on a word */
 	struct rnl_pool *pool, *all;	/* with one GPU; with all */
-	struct rnl_pool *mapper;	/* the one of them that maps */
+	struct rnl_pool *mapper;	/* the pool that maps: `pool` or `all` */
 	unsigned nr_gpus;
 	struct gpu_crew crew;
 	struct gpu_copies copies;
@@ -192,7 +192,7 @@ static double checked_ms(struct bench *b, void (*way)(struct bench *b))
 	return ms;
 }
 
-/* Sets the rounds: all kernels take a little longer than all copies, both ways together. */
+/* Sets the rounds so that all kernels take a little longer than concurrent copies in and out. */
 static void calibrate(struct bench *b)
 {
 	double copies, rounds = 64;
@@ -280,7 +280,7 @@ const struct bench_work bench_chunks = { begin_row, measure, end_row, NULL };
 
 /* ---- with several GPUs ---------------------------------------------------- */
 
-/* Ways: by one GPU, by all; only copies by one, by all.  GB per second, both ways together. */
+/* Ways: by one GPU, by all; only copies by one, by all.  GB per second, in plus out. */
 static void measure_map(void *arg, unsigned way, double *values)
 {
 	struct bench *b = arg;

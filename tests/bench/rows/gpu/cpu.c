@@ -17,10 +17,10 @@
 
 #define NR 8
 #define WINDOW_MS 600
-#define SETTLE_MS 100		/* until all threads that will sleep do */
+#define SETTLE_MS 100		/* until all idle threads sleep */
 #define QUICK_PART 6
 #define RUNS_MAX 3
-#define KERNEL_PARTS 16		/* limit of a kernel's time, times the planned time */
+#define KERNEL_PARTS 16		/* limit of a kernel's time, in planned times */
 
 struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */

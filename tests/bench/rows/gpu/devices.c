@@ -3,17 +3,17 @@
  * The row devices, J: jobs of one pool over several GPUs, compared with a pool of one GPU.
  *
  * DESIGN
- *	A part is a number of GPUs, and a kind of streams. Its lines are J, and gathered J. On
- *	several GPUs, jobs either are placed, in turn on each GPU, or run on any GPU: each J has
- *	memory on all GPUs, and its function uses the memory of its worker's device. A pool has the
- *	same number of workers and producers per GPU.
+ *	A part of the table has one number of GPUs and one kind of streams. Its lines are J, and
+ *	gathered J. On several GPUs, jobs either are placed, in turn on each GPU, or run on any GPU:
+ *	each J has memory on all GPUs, and its function uses the memory of its worker's device. A
+ *	pool has the same number of workers and producers per GPU.
  *	Like in the row jobs, a short run of each variant (producers P for each GPU, requests q for
  *	each worker, kind of submits) selects variants for several long runs: the best of one GPU,
  *	of placed jobs, and of other jobs. There is one pool at a time, so no idle stream shares a
- *	hardware queue; a new pool gets a short run that does not count.
- *	By hand, on one GPU and on all, as many threads per GPU as workers show the possible
- *	scaling: they issue J one by one or, to compare with gathered J, graphs of many J. All
- *	memory is the pool's, because a mover can copy it.
+ *	hardware queue; a new pool first does a short run that is not measured.
+ *	By hand, on one GPU and on all, one thread per worker shows the possible scaling: the
+ *	threads issue J one by one or, to compare with gathered J, graphs of many J. All memory is
+ *	the pool's, because a mover can copy it.
  */
 #include "gpu/work.h"
 

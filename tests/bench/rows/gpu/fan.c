@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row fan: items of 4 + 3 + 1 kernels, 64 in flight: three after all four, one after all three;
- * and the same kernels one after the other.
+ * The row fan: items of 4 + 3 + 1 kernels, 64 in flight: three come after all four, one after all
+ * three; and items with the same kernels one after the other.
  *
  * DESIGN
  *	A kernel takes 3 us.  By hand: threads, each with four streams and events between them, or

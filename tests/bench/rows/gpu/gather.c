@@ -4,11 +4,11 @@
  * and sizes; with 1 to 16 threads or workers.
  *
  * DESIGN
- *	They are compared with hand-written threads, which issue such J one by one, and, as the
- *	ceiling, with threads that only issue J's kernel. A part is a number of threads and a kind
- *	of streams. All its lines have one pool, one team of hand-written threads, and memory for
- *	the largest J, which each line divides. The pool's J have memory of the pool, because a
- *	mover can copy it. The kernel has a thread for each word, for all sizes.
+ *	Gathered J are compared with hand-written threads, which issue such J one by one, and, as
+ *	the ceiling, with threads that only issue J's kernel. A part of the table has one number of
+ *	threads and one kind of streams. All its lines have one pool, one team of hand-written
+ *	threads, and memory for the largest J, which each line divides. The pool's J have memory of
+ *	the pool, because a mover can copy it. For all sizes, the kernel has a thread for each word.
  */
 #include "gpu/work.h"
 
@@ -83,7 +83,7 @@ static struct bench_figure *add_figure(const struct bench *b, struct bench_line 
 	return bench_figure(line, BENCH_HAND, name);
 }
 
-/* Prints these runs again: runnel compared with the launches. */
+/* Prints a line's runs again: runnel compared with the launches. */
 static void tell_beside_launches(const struct bench_run *run, const struct bench_line *line)
 {
 	static const enum bench_side sides[] = { BENCH_CEILING, BENCH_RUNNEL };

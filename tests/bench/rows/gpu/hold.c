@@ -6,8 +6,8 @@
  * DESIGN
  *	Both jobs issue an empty kernel; in separate lines they issue no work. The other thread
  *	spins, and releases the hold 0.2 ms after the function has returned: then the job has
- *	completed on the device, and its worker and the waiter sleep. The plain job is submitted
- *	after the same pause, to a sleeping worker; and one by one, like in the row latency.
+ *	completed on the device, and its worker and the waiter sleep. The plain job is submitted to
+ *	a sleeping worker after the same pause; and also without pauses, like in the row latency.
  */
 #include <runnel/hold.h>
 

@@ -3,12 +3,12 @@
  * The row jobs: J per second, each completed one by one, with 1 to 16 threads or workers.
  *
  * DESIGN
- *	A part is a number of threads and a kind of streams. Hand-written code has some fifty
- *	variants, a pool up to 33 (producers P, requests q for each worker, kind of completion, jobs
- *	in flight d): a short run of each selects variants for several long runs, which take turns.
- *	Hand-written threads issue their own work; a pool's workers get it from producers, whose
- *	cost is in the figure. There is one pool at a time, so no idle stream shares a hardware
- *	queue.
+ *	A part of the table has one number of threads and one kind of streams. Hand-written code has
+ *	some fifty variants, a pool up to 33 (producers P, requests q for each worker, kind of
+ *	completion, jobs in flight d): a short run of each selects variants for several long runs,
+ *	which take turns. Hand-written threads issue their own work; a pool's workers get it from
+ *	producers, whose cost is in the figure. There is one pool at a time, so no idle stream
+ *	shares a hardware queue.
  */
 #include "gpu/work.h"
 
@@ -36,7 +36,7 @@ struct candidate {
 	enum gpu_done done;
 	unsigned producers, requests;	/* requests: for each worker */
 	unsigned in_flight;	/* for each worker; 0: the library's default */
-	bool always;		/* measured whatever the screening shows */
+	bool always;		/* measured, even if slow in the screening */
 	double screened;
 	bool kept;
 	char name[40];
@@ -189,7 +189,7 @@ static void measure_one(void *arg, unsigned which, double *values)
 	values[0] = measure(list->b, &list->all[which], list->b->opt->run_ms);
 }
 
-/* Prints these runs again: runnel compared with the mutex pool. */
+/* Prints a line's runs again: runnel compared with the mutex pool. */
 static void tell_ahead(const struct bench_run *run, const struct bench_line *line)
 {
 	static const enum bench_side sides[] = { BENCH_PEER, BENCH_RUNNEL };

@@ -3,10 +3,10 @@
  * The row join: a stream waits for the work of 16 threads, or workers, on the device.
  *
  * DESIGN
- *	A kernel on each of 16 streams, long enough to issue the join while all kernels run; then
- *	another kernel after the join. Two figures: the join's cost for its caller, and the time
- *	from the end of the last of the 16 kernels to the start of the kernel after the join, by the
- *	device's clock. By hand: an event of each thread, and as many waits.
+ *	A kernel runs on each of 16 streams, long enough to issue the join meanwhile; another kernel
+ *	comes after the join. Two figures: the join's cost for its caller, and the time from the end
+ *	of the last of the 16 kernels to the start of the kernel after the join, by the device's
+ *	clock. By hand: an event of each thread, and a wait for each event.
  *	runnel's jobs have keys, one for each worker. The second figure varies by 3 us with the
  *	position, in the join's order, of the kernel that ends last. By hand the threads start in
  *	any order, so each sample begins with another job.

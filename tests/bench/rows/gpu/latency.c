@@ -6,15 +6,15 @@
  *	Hand-written code without a hand-over is one thread that issues J and waits for its end: in
  *	a flag that the stream writes, in an event, in a sync. With a hand-over, another thread
  *	issues J: a thread that always polls a word, which no pool can beat, but which costs a CPU,
- *	or a thread of a mutex pool. J follows J immediately, or a millisecond later, when threads
- *	and CPUs sleep.
+ *	or a thread of a mutex pool. The next J follows immediately, or a millisecond later, when
+ *	threads and CPUs sleep.
  */
 #include "gpu/work.h"
 
 #include <string.h>
 
 #define WARM_UPS 50
-#define LATER_PART 4		/* samples after a pause are fewer */
+#define LATER_PART 4		/* divides the number of samples after a pause */
 
 struct spinner {			/* a polling thread that issues J */
 	int ordinal;
@@ -88,7 +88,7 @@ static void *spin_and_issue(void *arg)
 		const uint32_t wanted = atomic_load_explicit(&s->wanted, memory_order_acquire);
 
 		if (wanted == issued) {
-			/* Between its turns it takes no CPU time from other ways. */
+			/* While other ways are measured, the spinner takes no CPU time. */
 			if (atomic_load_explicit(&s->asleep, memory_order_relaxed))
 				bench_sleep_ms(1);
 			else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row lone: one request at a time through a batcher, compared with one thread that issues such
- * work by hand.
+ * The row lone: one request at a time through a batcher, compared with one thread that issues the
+ * same work by hand.
  *
  * DESIGN
  *	The kernel reads each word once, and writes it once. By hand the words are copied, or the

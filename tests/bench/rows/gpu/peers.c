@@ -6,8 +6,8 @@
  *	By hand: cudaMemcpyPeerAsync() between cudaMalloc() memory, with peer access, on one stream
  *	of the source's GPU. By runnel: jobs of one rnl_copy() each, placed on that GPU, where the
  *	pool has one worker, between rnl_memory_get() memory. All copies of one way write the same
- *	memory, so several streams would not be faster. Peer access by hand is only on while such
- *	copies are measured: runnel must not need it. Each way's source has different words. The
+ *	memory, so several streams would not be faster. Peer access is only enabled while copies by
+ *	hand are measured: runnel must not need it. Each way's source has different words. The
  *	target is overwritten before each run, and checked in every page after it.
  */
 #include "gpu/work.h"
@@ -36,7 +36,7 @@ struct bench {
 	size_t bytes;
 	unsigned nr;			/* copies */
 	uint32_t *host;			/* page-locked, as large as a copy */
-	uint32_t *mem[2][2];		/* by hand, of the pool; each per GPU */
+	uint32_t *mem[2][2];		/* [0] by hand, [1] of the pool; one per GPU */
 	cudaStream_t streams[2];	/* one per GPU */
 	struct copy *copies;
 };

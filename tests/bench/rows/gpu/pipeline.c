@@ -7,15 +7,15 @@
  *	A stage is a kernel of 50 us, 0.2 ms or 1 ms. By hand: a thread issues all items to three
  *	streams, with an event after each stage; or each of three threads issues to its stream,
  *	after the thread of the stage before has recorded the event. runnel: a worker for each
- *	stage; the next stage of an item is after a barrier of the stage before; one thread submits
- *	all jobs, and only waits for the last ones. The time is from the first kernel's start to the
- *	last one's end, by the device's clock.
+ *	stage; a stage of an item comes after a barrier of its previous stage; one thread submits
+ *	all jobs, and only waits for the last stages. The time is from the first kernel's start to
+ *	the last one's end, by the device's clock.
  */
 #include "gpu/work.h"
 
 #include <sched.h>
 
-#define LOOKS 1024		/* then yields: there may be more threads than CPUs */
+#define LOOKS 1024		/* looks before a yield: there may be fewer CPUs than threads */
 #define NR 32
 #define SAMPLES_PART 50
 

@@ -4,11 +4,11 @@
  * 16 threads or workers.
  *
  * DESIGN
- *	They are compared with hand-written threads that launch the kernels one by one, and, as the
- *	ceiling, with threads that each have captured the kernels once, and launch the graph.
- *	The pool has two ways. A job that is recorded has the addresses of its worker's slot. A job
- *	that also gathers is called each time, and has its own slot. Results are not checked here,
- *	because recorded jobs share a slot; tests/api/replay.c checks them.
+ *	Replayed jobs are compared with hand-written threads that launch the kernels one by one,
+ *	and, as the ceiling, with threads that have captured the kernels once, and launch the graph.
+ *	The pool has two ways. Recorded jobs use the addresses of their worker's slot. Jobs that
+ *	also gather are called each time, with their own slot. Results are not checked here, because
+ *	recorded jobs share a slot; tests/api/replay.c checks them.
  */
 #include "gpu/work.h"
 

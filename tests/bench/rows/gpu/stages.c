@@ -4,11 +4,11 @@
  * results that go to a second device or a network while the first device goes on.
  *
  * DESIGN
- *	A stage is a kernel of 0.2 ms on either stream. At best the second stream is one stage later
- *	than the first. By hand: a thread issues all work to two streams, with an event for each
- *	stage. runnel: two workers, each with a key; a barrier for each stage of the first stream,
- *	and jobs after it. The time is from the first kernel's start to the last one's end, by the
- *	device's clock.
+ *	A stage is a kernel of 0.2 ms on either stream. At best the second stream ends one stage
+ *	later than the first. By hand: a thread issues all work to two streams, with an event for
+ *	each stage. runnel: two workers, each with a key; a barrier for each stage of the first
+ *	stream, and jobs after it. The time is from the first kernel's start to the last one's end,
+ *	by the device's clock.
  */
 #include "gpu/work.h"
 

@@ -3,11 +3,11 @@
  * The row trace: J per second with and without a trace.
  *
  * DESIGN
- *	One pool and its requests serve all ways, which take turns, run by run: without a trace,
- *	with a trace of the host only, with a trace that times some jobs on the device, and with one
- *	that times all. Each run has its own trace, begun and ended outside of the measured time;
- *	the file is removed. The line shows a trace's drops: a figure with drops measures the disk,
- *	or missing CPU time.
+ *	All ways use one pool and its requests, and take turns after each run: without a trace, with
+ *	a trace of the host only, with a trace that times some jobs on the device, and with one that
+ *	times all. Each run has its own trace, begun and ended outside of the measured time; the
+ *	file is removed. The line shows a trace's drops: a figure with drops shows a slow disk, or
+ *	too little CPU time.
  */
 #include "gpu/work.h"
 

@@ -5,9 +5,9 @@
  * DESIGN
  *	Eight threads, or workers, keep 64 kernels each in flight; each kernel has twice the blocks
  *	that the GPU holds at once. A millisecond after the end of an urgent kernel, the next one is
- *	issued: by hand a thread issues it and waits in a sync, on a stream with the highest
- *	priority or with the usual one; with runnel it is an urgent job, measured from its submit
- *	until the waiter has returned.
+ *	issued: by hand a thread issues it and waits in a sync, on a stream with the highest or the
+ *	usual priority; with runnel it is an urgent job, measured from its submit until the waiter
+ *	has returned.
  */
 #include "gpu/work.h"
 
@@ -15,7 +15,7 @@
 #define NR_THREADS 8
 #define BLOCK_NS 50000		/* duration of a block of the flood */
 #define URGENT_NS 10000
-#define SAMPLES_PART 16		/* fewer than of other latencies */
+#define SAMPLES_PART 16		/* divides the number of samples */
 #define RAMP_MS 20		/* until the flood has filled the GPU */
 
 static unsigned flood_blocks;	/* twice the blocks that the GPU holds at once */

@@ -6,14 +6,14 @@
  *	Submit, run, complete: the path of every job, without a device. Each measurement has its own
  *	process, because libuv's pool, OpenMP's and oneTBB's threads belong to the process.
  *	Throughput counts from the first producer's first submit until the last wait has returned
- *	or, for a peer without a wait, until its workers have ended. All jobs exist before, their
- *	memory touched. Sleeps are the system's count of voluntary context switches of the whole
- *	process.
- *	Latency is measured with one job at a time. To its start: the submitter polls the job's word
- *	until the function has written the time there, so it cannot run the job itself. To the
- *	wait's return: the submitter waits immediately, like programs do; if a wait runs jobs, there
- *	is no hand-off. A pause before a sample lets the pool fall asleep, if it does so within a
- *	millisecond. Every job counts its runs, and a wrong count ends the program.
+ *	or, for a peer without a wait, until its workers have ended. All jobs are made before, and
+ *	their memory is touched. Sleeps are the process's voluntary context switches, by the
+ *	system's count.
+ *	Latency is measured with one job at a time. Until the start: the submitter polls a word
+ *	until the job's function has written the time there, so the submitter cannot run the job.
+ *	Until the wait's return: the submitter waits immediately, like programs do; if a wait runs
+ *	jobs, there is no hand-off. In the pause before a sample, pools that sleep within a
+ *	millisecond do so. Every job counts its runs, and a wrong count ends the program.
  */
 #include "peers/peer.h"
 
@@ -312,7 +312,7 @@ static void measure(void *arg, unsigned which, double *values)
 	free(e->jobs);
 }
 
-/* Measures a row.  @goal: of the first quantity; 0: the table's goal. */
+/* Measures a row. @goal: the goal of its first quantity; 0: the table's. */
 static void run_row(struct empty *e, double goal)
 {
 	const struct bench_options *opt = e->run->opt;
@@ -386,7 +386,7 @@ static void run_burst(struct bench_run *run)
 	const uint64_t rounds = 100000;
 	uint64_t best = UINT64_MAX;
 
-	/* Takes the fastest of many: the others lost time to other programs. */
+	/* Takes the fastest of many: other programs slow the rest. */
 	for (int i = 0; i < 50; i++) {
 		uint64_t start = bench_now(), ns;
 

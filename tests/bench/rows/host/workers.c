@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	Resident memory grows by the pool, its threads' stacks and malloc()'s memory for each
- *	thread. By hand: as many idle threads. Most of the address space is stacks. Each measurement
- *	has its own process, so no memory is reused.
+ *	thread. By hand: the same number of idle threads. Most of the address space is stacks. Each
+ *	measurement has its own process, so no memory is reused.
  */
 #include "bench.h"
 
@@ -53,7 +53,7 @@ static void make_threads(unsigned nr)
 	bench_must(!pthread_barrier_init(&all_run, NULL, nr + 1), "pthread_barrier_init");
 	for (unsigned i = 0; i < nr; i++)
 		bench_must(!pthread_create(&thread, NULL, wait_at, &lock), "pthread_create");
-	/* After it, the stack of each thread is in use. */
+	/* After the barrier, each thread's stack is in use. */
 	pthread_barrier_wait(&all_run);
 }
 
