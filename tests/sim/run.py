@@ -6,10 +6,10 @@ Runs test programs on the simulated machine, each with many seeds.
 usage: run.py SEED SEEDS HOW CASE DEVICES PROGRAM...
 
 The seeds are SEED and the following ones.  HOW is a way to explore (random, priorities, bounded,
-starved), CASE one test; if empty, the seed draws the way, and all tests run.  DEVICES are "host", and
-"fake", the CUDA device on the double of CUDA's runtime; tests of the double run only there.  A failure
-is printed once, with its schedule and the command that repeats it.  The last line counts the runs of
-programs.
+starved); if empty, the seed draws it.  CASE is one test; if empty, all tests run.  DEVICES are
+"host" and "fake", the CUDA device on the double of CUDA's runtime; tests of the double need "fake".
+A failure is printed once, with its schedule and the command that repeats it.  The last line counts
+the runs of programs.
 
 env: SIM_FAULTS and SIM_MEMORY, read by the simulation; FIRST: ends at the first failure.
 """
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 KEPT = 'HOME PATH RNL_STRESS_SECONDS RNL_TEST_SCALE SIM_FAULTS SIM_HASH SIM_MEMORY TMPDIR'.split()
 LIMIT = 300             # seconds of one program with one seed
-# Arguments of programs without Check: {} is the device; those with CUDA kernels only name the host.
+# Arguments of programs without Check: {} is the device; those with CUDA kernels get only the host.
 ARGUMENTS = {
     'torture': '--device={}',
     'examples/allocator': '--device={} --repeat=1 --requests=200',
@@ -29,7 +29,7 @@ ARGUMENTS = {
     'examples/specialised': '--device=host --repeat=1 --bytes=64K --slice=16K --window=4',
     'examples/stream_kinds': '--device=host --repeat=1 --threads=4 --ms=1',
 }
-# Tests with loops make fewer rounds, by a factor; tests with a duration get this one.
+# Unit tests and stress tests make fewer rounds, by these factors; the duration of a stress test.
 FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
 FAILED = re.compile(r'^\S+?:\d+:[FE]:(\w+):')
 # The reason for the end of a run: failures that differ only in numbers are one failure.

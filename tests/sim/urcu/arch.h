@@ -10,9 +10,9 @@
 #define cmm_smp_mb() atomic_thread_fence(memory_order_seq_cst)
 #define cmm_smp_rmb() atomic_thread_fence(memory_order_acquire)
 #define cmm_smp_wmb() atomic_thread_fence(memory_order_release)
-#define cmm_barrier() cmm_smp_mb()	/* for rnl__mb_after_rmw(): like where it is a barrier */
+#define cmm_barrier() cmm_smp_mb()	/* rnl__mb_after_rmw() must be a fence here, as on ARM */
 
-/* lane.h must use the fence, not ThreadSanitizer's annotations instead. */
+/* lane.h must use the fence instead of ThreadSanitizer's annotations. */
 #undef __has_feature
 #define __has_feature(x) 0
 
