@@ -164,7 +164,7 @@ static unsigned choose(struct rnl_batcher *b)
 
 	if (b->nr_parts == 1)
 		return 0;
-	/* Hashed (Fibonacci; Knuth, 6.4): threads that alternate between batchers reach all parts. */
+	/* Fibonacci hashing (Knuth, 6.4) reaches all parts, even if batchers are used in turn. */
 	own = (uint32_t)(rnl__thread_number() + turns++ / b->turn) * 2654435769u;
 	own = (unsigned)((uint64_t)own * b->nr_parts >> 32);
 	if (!is_calm(&b[own]))
