@@ -7,9 +7,9 @@
  *	in no queue: the pool's tally CHAINED counts them.  When a job was issued, its worker takes
  *	the next job of the chain before the jobs of its queue.  So both jobs are on one stream, in
  *	order: no event or wait is needed, and the next job is done after the first.
- *	The next job waits until a job is done that has failed in its function, has holds, has
- *	copied data that a CPU must still write, or comes after a barrier whose round has not
- *	ended: such a job may still fail, or may end later than its stream shows.
+ *	If a job has failed in its function, has holds, has copied data that a CPU must still write,
+ *	or comes after a barrier whose round has not ended, the next job waits until that job is
+ *	done, because it fails, may still fail, or may end later than its stream shows.
  *	If a job fails, the next one is cancelled, and so on.
  *	All functions here run on the worker's own thread, or on the timer thread.
  */
