@@ -97,7 +97,7 @@ static int await(struct rnl__staging *s, struct rnl__event *event)
 	return ret;
 }
 
-/* Waits until the device has completed the first @nr pieces or more, and empties all of these. */
+/* Waits until the device has completed the first @nr pieces or more, and empties these pieces. */
 static int empty_first(struct rnl__staging *s, unsigned nr)
 {
 	unsigned last = nr - 1;

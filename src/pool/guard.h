@@ -77,7 +77,7 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *call,
 /* Logs a problem with a function whose work should be replayed. */
 void rnl__guard_tell(struct rnl_pool *pool, rnl__function *fn, const char *what);
 
-/* Returns true if a call need be neither watched nor diverted: the function is known. */
+/* Returns true if a call needs no watching and no diversion, because its function is known. */
 bool rnl__guard_knows(struct rnl__guard *guard, rnl__function *fn);
 
 /* Adds the guard's figures. */

@@ -154,7 +154,7 @@ static struct rnl__hold_slot *holds_take(struct rnl__worker *w, struct rnl_job *
 	if (!slot)
 		return NULL;
 	/*
-	 * [holds.T2] release: a thread that sees one of these three values sees that the earlier
+	 * [holds.T2] release: a thread that sees one of the three values sees that the earlier
 	 * use is over; pairs with [holds.L2]
 	 */
 	atomic_store_explicit(&slot->job, job, memory_order_release);

@@ -68,7 +68,7 @@ struct rnl__worker *rnl__share_victim(struct rnl__worker *w);
 
 /*
  * Returns true if the worker leaves the jobs of its queue to others: other workers may take each
- * job, and one of these workers has nothing to do.
+ * job, and one such worker has nothing to do.
  */
 bool rnl__share_leave(struct rnl__worker *w);
 
