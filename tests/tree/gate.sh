@@ -25,10 +25,10 @@ passes() {
 selected() { sets todo "$1" | tr ' ' '\n' >"$dir/selected"; }
 selects() { for it; do grep -qx "$it" "$dir/selected" || complain "does not select $it"; done; }
 spares() { for it; do ! grep -qx "$it" "$dir/selected" || complain "selects $it"; done; }
-# changes FILE [BUILD]: adds a line to the file, finds the selected tests, and restores the file.
+# changes FILE [BUILD [LINE]]: adds a line to the file, finds the selected tests, and restores the file.
 changes() {
 	cp -p "$tree/$1" "$dir/kept" 2>/dev/null || : >"$dir/kept"
-	echo '/* changed */' >>"$tree/$1"
+	echo "${3:-int changed;}" >>"$tree/$1"
 	selected "${2:-plain}"
 	cp -p "$dir/kept" "$tree/$1"
 }
@@ -70,6 +70,17 @@ changes quite_new
 selects $everything
 rm "$tree/quite_new"
 ends 'a header, the Makefile, m4, and an unknown file select everything'
+
+for file in include/runnel.h src/pool/queue.c tests/lib/suite.c; do
+	changes $file plain '	/* "changed" // */'
+	selects tree/rooms package/dist
+	spares unit/hist api/submit stress/wake cli/gwc unit/queue
+	changes $file plain 'const char *changed = "/* a string */";'
+	selects api/submit
+done
+changes Makefile plain '# changed'
+selects $everything
+ends 'a comment in C only selects tests that read comments'
 
 changes src/batch/take.c
 selects api/batch stress/batch cli/http
@@ -122,7 +133,7 @@ for build in plain tsan sim; do
 	spares unit/hist
 done
 sets chosen sim 0 2>/dev/null | grep -qw api/bounds || complain 'the bounds of time are not in the core'
-echo '/* changed */' >>"$tree/include/runnel.h"
+echo 'int changed;' >>"$tree/include/runnel.h"
 sets chosen sim 50 2>"$dir/left" | tr ' ' '\n' >"$dir/selected"
 selects api/hold api/bounds
 spares unit/hist
