@@ -290,7 +290,8 @@ TEST(short_jobs_do_not_wait_for_a_job_that_takes_longer_than_its_function_did)
 	}
 }
 
-TEST(a_short_job_does_not_wait_for_a_long_one_while_a_worker_has_nothing_to_do, .loops = 4)
+TEST(a_short_job_does_not_wait_for_a_long_one_while_a_worker_has_nothing_to_do, .loops = 4,
+     .timeout_s = 120)
 {
 	static const int32_t spins[] = { 0, -1, 50, 1000000 };
 
