@@ -350,13 +350,19 @@ TEST(a_worker_that_leaves_waits_for_its_held_jobs)
 	rnl_pool_destroy(pool);
 }
 
-static bool returns_in_time(struct call *call)
-{
-	const double until = seconds_now() + PATIENCE_S;
+/* A resize that reaches a gate when it has returned. */
+struct coming_resize {
+	struct resize to;
+	struct gate returned;
+};
 
-	while (!call->returned && seconds_now() < until)
-		usleep(100);
-	return call->returned;
+static int resize_and_come_fn(void *arg)
+{
+	struct coming_resize *r = arg;
+	int ret = resize_fn(&r->to);
+
+	gate_wait(&r->returned);
+	return ret;
 }
 
 /* Loop 0: the pool grows; 1: it shrinks, the held job's worker stays; 2: that worker leaves. */
@@ -364,7 +370,7 @@ TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 {
 	enum { NR = 8 };
 	struct rnl_pool *pool = pool_of(2);
-	struct resize to = { pool, _i ? 1 : 3 };
+	struct coming_resize r = { { pool, _i ? 1 : 3 }, GATE_INIT };
 	const uint64_t key = key_on(pool, _i == 2);
 	struct gate ran = GATE_INIT;
 	bool all_ran, returned;
@@ -373,18 +379,19 @@ TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 	struct call call;
 
 	gate_open(&ran);
+	gate_open(&r.returned);
 	holder_of(&h, 1);
 	must(submit_by_key(pool, &h.job, key));
 	await_held(pool, &h);
-	call_start(&call, resize_fn, &to);
-	ck_eventually(figures_of(pool).nr_workers == to.nr);
+	call_start(&call, resize_and_come_fn, &r);
+	ck_eventually(figures_of(pool).nr_workers == r.to.nr);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], gated_fn, &ran);
 		must(submit_by_key(pool, &jobs[i], key + (uint64_t)i));
 	}
 	all_ran = gate_came(&ran, NR);
 	/* If the job's worker leaves, the resize waits for the job. */
-	returned = _i == 2 || returns_in_time(&call);
+	returned = _i == 2 || gate_came(&r.returned, 1);
 	must(rnl_hold_release(&h.holds[0], 0));
 	must(call_end(&call));
 	rnl_pool_destroy(pool);

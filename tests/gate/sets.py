@@ -10,9 +10,9 @@ usage:
 
 A set is a test file, on all its devices. tests/passed.tab has a row for each set: the SHA-256 of
 its inputs, and the builds in which it passed with them, with its seconds. Only `make check-all`
-writes it. C's comments only count for the tests that read them. The inputs are the files that tests/gate/inputs.tab names for the set, and each file that
-no row names: headers, the Makefile, new files. tests/gate/reach.tab has the sources that a test
-reaches, measured by `make coverage`.
+writes it. The inputs are the files that tests/gate/inputs.tab names for the set, and each file that
+no row names: headers, the Makefile, new files. Comments of C count only for tests that read them.
+tests/gate/reach.tab has the sources that a test reaches, measured by `make coverage`.
 """
 import fnmatch
 import hashlib
