@@ -16,7 +16,7 @@ left() {	# the live processes of the run and of the test
 }
 for signal in TERM HUP; do
 	rm -f pids
-	sh "$srcdir/tests/lib/run" tests/waits.sh >out 2>&1 &
+	RESULTS= STOP_AT= sh "$srcdir/tests/lib/run" tests/waits.sh >out 2>&1 &
 	pid=$!
 	until [ -s pids ]; do kill -0 $pid || break; sleep 0.1; done
 	kill -$signal $pid
