@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Installs the packages that this system lacks, of the groups that are named: with apt as root.
-# Elsewhere, and without root, it prints the line to run.
+# With apt and as root, installs the missing packages of the named groups. Without apt or root,
+# prints the command to run.
 #
 # usage: deps.sh [GROUP | PACKAGE of Debian ...]	without any: core, and it lists the groups
 #
-# Nothing works without core.  What another group lacks is left out: configure and the tests say so.
+# Nothing works without core. If packages of another group are missing, what needs them is not
+# built and not tested; configure and the tests say so.
 set -u
 groups='core check http bench many gpu fuzz python'
 about() {
@@ -26,20 +27,22 @@ compiles() { echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1; }
 has() { (PATH=$PATH:/usr/sbin && command -v "$1" >/dev/null); }
 lib() { pkg-config --exists "$*" 2>/dev/null; }
 mpi() { has mpicc && has mpirun; }
-# Ubuntu has it as a snap alone.
+# Ubuntu has chromium only as a snap, which apt cannot install: it counts as present.
 browser() { has chromium || has chromium-browser || has google-chrome || grep -qs '^ID=ubuntu' /etc/os-release; }
 python() {
 	python3=${PYTHON:-/usr/bin/python3}	# apt's
 	has $python3 && $python3 -c 'import setuptools, cffi, numpy, pip, venv, wheel
 open(__import__("sysconfig").get_paths()["include"] + "/Python.h")' 2>/dev/null
 }
-# Debian has no NCCL; NVIDIA's own packages for it do.
+# Only NVIDIA's repository for Debian has NCCL. NCCL counts as missing only if CUDA is there and apt
+# knows the package.
 nccl() {
 	[ -e /usr/local/cuda/include/nccl.h ] || [ -e /usr/include/nccl.h ] || [ ! -e /usr/local/cuda ] ||
 		! apt-cache show libnccl-dev >/dev/null 2>&1
 }
 
-# The groups, the test whether it is there, and its packages: Debian, Fedora, openSUSE, Arch, Alpine.
+# Each line: groups | a test whether these packages are there | the packages of Debian | Fedora |
+# openSUSE | Arch | Alpine.
 table() {
 	cat <<-'IN'
 	core|compiles|gcc libc6-dev|gcc|gcc|gcc|gcc musl-dev

@@ -6,10 +6,10 @@ The figures of README.md and docs/measurements.md, from what the benches measure
 usage: figures.py               writes the tables from docs/figures.json
        figures.py FILE ...      first takes the lines of these files, which `make bench BENCH=--json=FILE`
                                 and `make bench-gpu BENCH=--json=FILE` wrote, into docs/figures.json
-       figures.py --check       only says where a table is not what it would write; 1 if there is one
+       figures.py --check       writes nothing; names each page with an outdated table, and then exits with 1
 
-docs/figures.json has one entry for each line of a bench, with the medians of its sides, and one for
-each run, with its commit, date and machine.  A later run replaces the lines that it measured.
+docs/figures.json has one entry for each line of a bench, with the medians of what it compares (SIDES), and
+one for each run, with its commit, date and machine.  A later run replaces the lines that it measured.
 """
 import json
 import os
@@ -22,8 +22,8 @@ JSON = os.path.join(TOP, 'docs', 'figures.json')
 BEGIN, END = '<!-- figures: made by `make figures` -->', '<!-- end of the figures -->'
 SIDES = ('hand', 'peer', 'ceiling', 'runnel')
 
-# What the tables show: a description, the device, and the lines of the bench.  Of a line with a `*` there is
-# one for each of the values.  README.md has the rows that are marked.
+# What the tables show: a description, the device, and the lines of the bench.  A `*` stands for each of the
+# values in turn: the bench has a line for each value.  README.md has the rows that are marked.
 ROWS = [
     # (README, description, device, the line of the bench, values)
     (1, 'J per second, per-thread streams, 1 / 4 / 8 / 16 workers', 'gpu', 'J per second, *, per-thread',
@@ -69,7 +69,7 @@ def take(figures, paths):
             'device': bench['device'], 'cpus': bench['machine']['cpus'], 'runs': bench['runs']})
         for line in bench['lines']:
             if line['what'].startswith('the same'):
-                continue        # as what: several rows have such a line
+                continue        # several rows have a line of this name, so it is no key
             key = f'{device}: {line["what"]}'
             entry = {'unit': line['unit'], 'run': len(figures['runs']) - 1,
                      'target': line.get('target'), 'met': line.get('met')}
@@ -77,7 +77,7 @@ def take(figures, paths):
             if 'ceiling' in line:
                 entry['limit'] = line['ceiling']['variant']
             figures['lines'][key] = entry
-    # Runs of which no line is left.
+    # Drops the runs of which no line is left.
     used = sorted({line['run'] for line in figures['lines'].values()})
     figures['runs'] = [figures['runs'][i] for i in used]
     for line in figures['lines'].values():
@@ -85,7 +85,7 @@ def take(figures, paths):
 
 
 def number(x):
-    """Three digits that say something; '-' if there is no figure."""
+    """Returns a figure with three digits, or as an integer; '-' if there is no figure."""
     if x is None:
         return '-'
     return f'{x:.0f}' if abs(x) >= 100 else f'{x:.1f}' if abs(x) >= 10 else f'{x:.2f}'
@@ -114,7 +114,7 @@ def row(figures, entry):
 
 
 def said(figures, rows):
-    """Which runs the rows are of."""
+    """Names the runs that measured the rows."""
     out = []
     for i in sorted({r['run'] for r in rows}):
         run = figures['runs'][i]

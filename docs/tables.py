@@ -4,12 +4,13 @@
 The tables of docs/memory-order.md and docs/models.md, from src/, tests/tree/mutants.tab and tests/model.
 
 usage: tables.py            writes the tables
-       tables.py --check    only says where a table is not what it would write; 1 if there is one
+       tables.py --check    writes nothing; names each page with an outdated table, and then exits with 1
 
 A comment `[park.S1] full barrier: ...; pairs with [queue.E1]` describes an ordering.  A row of mutants.tab
-whose name begins with labels, `park.S1 ...` or `park.S2, S3 ...`, removes it.  A model's first comment has
-`Model of X: ...`, `Asserted: ...`, whose first sentence is in the table, and at its end `Broken variants:
-BREAK_X: what is broken.  BREAK_Y: ...  Found: what spin finds in X and Y.  BREAK_Z: ...`.
+removes the orderings whose labels begin its name: `park.S1 ...`, `park.S2, S3 ...`.  A model's first comment
+has three parts: `Model of X: ...`; `Asserted: ...`, of which the table has the first sentence; and last,
+`Broken variants:`, with `BREAK_X: what is broken.` for each variant and, after one variant or several of them,
+`Found: what spin finds in these.`
 """
 import glob
 import os
@@ -84,7 +85,7 @@ def mutants():
 
 
 def group_of(label, found):
-    """Returns the labels, at most four, that only pair with each other; or else the label."""
+    """Returns this label and all that pairs connect it with; only this label if these are more than four."""
     group = more = {label}
     while more:
         more = set().union(*(found[one][2] for one in group)) - group

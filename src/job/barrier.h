@@ -7,9 +7,9 @@
  *	when an event is recorded after it on its stream.  From then on other streams can wait for
  *	that event.
  *	`places` has, for the first few workers that run jobs of the barrier, the low bits of the
- *	sequence of each worker's last such job.  For other workers a bit is set, and a join
- *	searches the worker's stream for that job: rnl__inflight_last_of().  So a join waits for at
- *	most one event per worker, and only for workers that have jobs of the barrier.
+ *	sequence of each worker's last job of the barrier.  For other workers a bit is set, and a
+ *	join searches the worker's stream for that job: rnl__inflight_last_of().  So a join waits
+ *	for at most one event per worker, and only for workers that have jobs of the barrier.
  *	A job after the barrier waits for a round of the barrier: rounds.h.  The job is deferred
  *	until the round is issued.  Its worker holds the job back until the round has ended, even
  *	if the job failed.  So when the job is done, the jobs before it are done.

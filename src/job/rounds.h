@@ -5,18 +5,21 @@
  * DESIGN
  *	A job is counted in the open round.  A job after the barrier seals the open round, and the
  *	next counted job opens another one.  So a job after the barrier waits for the jobs that
- *	were counted before it, and for no later ones.  The submit seals this barrier before it
- *	counts the job in a barrier: jobs wait for jobs counted earlier, so waits form no circle.
+ *	were counted before it, and for no later ones.  A submit first seals the round of the
+ *	barrier that its job comes after, then counts the job in the job's own barrier.  So a job
+ *	only waits for jobs that were counted before it, and waits form no circle.
  *	Rounds use a few slots.  One word, `open`, has the open round's slot and two counts of its
  *	jobs: those not issued, and those not done.  If the round is sealed, the word has the
- *	next round's slot, too.  The job that opens the next round moves the counts to the old slot.
+ *	next round's slot, too.  The job that opens the next round moves the counts of the sealed
+ *	round to that round's slot.
  *	Each round except the first counts the previous round as a job.  So rounds end in order.
  *	`waiting` of a slot is one word: a list of jobs, and whether the round is issued and ended.
  *	Jobs after the barrier are deferred on the list until the round is issued.  A job that would
  *	be done before the round has ended is held back on the list until then.  A push and a change
  *	of the state both exchange this word, so the later one sees the earlier.
- *	The last access to the barrier marks a sealed round as ended, or drops the last job of an
- *	open round.  Host threads and jobs after the barrier wait for that access.
+ *	The library's last access to a barrier is an exchange.  If the last round is sealed, the
+ *	exchange marks it as ended; if it is open, the exchange drops its last job.  Host threads
+ *	and jobs after the barrier wait for that, so the barrier's memory may then be reused.
  *	A slot is free when it has no users.  Users are its round, until it has ended and the next
  *	round is open; jobs after the barrier, until they have seen the end; and host threads that
  *	sleep until the end.
@@ -48,7 +51,10 @@ struct rnl__jobs {
 	struct rnl_job *first, *last;
 };
 
-/* Jobs that the caller continues, in order; notices have their result.  The caller zeroes it. */
+/*
+ * Jobs that no longer wait for a round.  The caller must pass them on, in this order.  A notice has
+ * its result already.  The caller zeroes the struct before the call.
+ */
 struct rnl__let_go {
 	struct rnl__jobs issued;	/* deferred jobs whose round is issued */
 	struct rnl__jobs ended;		/* held-back jobs and notices whose round has ended */

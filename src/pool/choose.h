@@ -6,7 +6,7 @@
  *	A submit claims its job, chooses a worker and reserves space in that worker's queue, puts
  *	the job there, and wakes a worker for it.
  *	A keyed job goes to its key's worker.  An open job goes to an idle worker, else to the
- *	submitter's usual one, which now and then becomes the less loaded of two.
+ *	submitter's usual one.  Now and then the less loaded of two workers becomes the usual one.
  *	In a pool of several devices, an open job goes to the device with most idle workers.
  *	candidates.h has the workers that a job may go to.
  *	A resize may change the staff during the choice.  Then the reservation is refused because

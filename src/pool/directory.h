@@ -3,12 +3,14 @@
  * The directory: names for pools that stay valid after the pool's end.
  *
  * DESIGN
- *	A pool has an entry from its creation to its end.  A name is an entry and its epoch, which
- *	grows when a pool enters or leaves, and is odd in between.  A thread with a name pins the
- *	entry, then compares the epochs.  If they are equal, the pool stays until the unpin.
+ *	A pool has an entry from its creation to its end.  A name is an entry and its epoch.  Each
+ *	enter and each leave adds 1 to the epoch, so it is odd while a pool has the entry.  A thread
+ *	with a name pins the entry, then compares the epochs.  If they are equal, the pool stays
+ *	until the unpin.
  *	A pool's end changes the epoch, then waits for pins.  A full barrier is between the two
  *	steps on both sides, so the thread sees the new epoch, or the end waits for the thread.
- *	Entries are reused, never freed: only more simultaneous pools than before need more entries.
+ *	Entries are reused, never freed.  More are made only if more pools exist at once than ever
+ *	before.
  *	Model: tests/model/hold.pml.
  *
  *			enter	leave	pin	unpin
@@ -36,7 +38,7 @@ void rnl__directory_leave(struct rnl__name name);
 
 /*
  * Finds the pool of a name.  Returns 0, and the pool stays until rnl__directory_unpin(); -ESTALE if
- * the pool has ended; -EINVAL if there never was such a pool.
+ * the pool has ended; -EINVAL if no pool ever had this name.
  */
 int rnl__directory_pin(struct rnl__name name, struct rnl_pool **pool);
 void rnl__directory_unpin(struct rnl__name name);

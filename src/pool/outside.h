@@ -3,9 +3,9 @@
  * Outside: accepted jobs that are in no worker's queue, and operations of the library's own.
  *
  * DESIGN
- *	Each has one reason to be outside, and is counted in that reason's tally from the submit
- *	until it leaves.  A job leaves for a queue, which has counted it before, or for its worker,
- *	which will count it as released.  So a drain, which compares sums, misses no job.
+ *	A job or operation is outside for one reason, and is counted in that reason's tally from the
+ *	submit until it leaves.  A job leaves for a queue, which has counted it before, or for its
+ *	worker, which will count it as released.  So a drain, which compares sums, misses no job.
  *	The only way out is rnl__outside_leave(), which counts, and wakes the threads named below.
  *	If a submit fails after its entry, it takes the entry back, which wakes all these threads.
  *

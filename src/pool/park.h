@@ -86,7 +86,7 @@ bool rnl__park_wake_asleep(struct rnl__park *park);
 bool rnl__idle_set_wake_idle(struct rnl__idle_set *idle_set, const uint64_t *among);
 bool rnl__idle_set_others_idle(struct rnl__idle_set *idle_set);
 
-/* The argument @among: RNL__IDLE_SET_WORDS words with a bit for each worker; this: all workers. */
+/* @among below has RNL__IDLE_SET_WORDS words with a bit for each worker; NULL: all workers. */
 #define RNL__ANY_WORKER NULL
 
 /* Returns the bits of one word. */

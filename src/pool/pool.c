@@ -111,7 +111,7 @@ int rnl__pool_no_thread(const struct rnl_pool *pool, const char *what, int ret)
 
 static uint64_t released(struct rnl__worker *w)
 {
-	/* [pool.D1] acquire: a counted job is its owner's again; pairs with [worker.D1] */
+	/* [pool.D1] acquire: a counted job belongs to its caller again; pairs with [worker.D1] */
 	return atomic_load_explicit(&w->released, memory_order_acquire);
 }
 

@@ -6,10 +6,12 @@
  *	Keyed jobs go to a keyed lane.  Only the owner takes from it, so their order holds.
  *	Other jobs go to the urgent or the open lane, from which idle workers steal.  In a pool of
  *	several devices, there is another urgent and another open lane for placed jobs, which name a
- *	device.  Only workers of that device steal from them.  Two lanes of a kind take turns.
+ *	device.  Only workers of that device steal from them.  Takers alternate between the two
+ *	urgent lanes, and between the two open lanes.
  *	A submit reserves in one word, `accepted`, before it puts.  The word carries the CLOSED and
  *	AWAY bits, so a submit that is concurrent with a close, or with the worker's leaving, is
- *	either counted or refused.  `accepted` minus the jobs taken bounds the queue.
+ *	either counted or refused.  `accepted` minus the jobs taken is the queue's length, which a
+ *	reserve compares with the limit.
  *	There are two keyed lanes, and a staff uses one of them.  During a resize, jobs of the new
  *	staff gather in the other lane until all jobs of the old staff are done.  Before its put, a
  *	keyed job is promised to its lane: counted in a word like `accepted`.  The bit SHUT refuses
@@ -43,7 +45,10 @@ struct rnl__queue {
 	_Atomic uint64_t taken_seen;	/* taken from all lanes, as a submit last saw it */
 	_Atomic uint64_t limit;
 	_Atomic uint64_t due;		/* no queued job expires earlier; NEVER: no job expires */
-	/* For the owner: it tries the keyed lane before the open one. */
+	/*
+	 * Owner only: its last take tried the keyed lane before the open lane.  A take that finds
+	 * no urgent job toggles this first.
+	 */
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
 	bool takes_placed;		/* equal to `places` */
 };
@@ -61,8 +66,9 @@ void rnl__queue_init(struct rnl__queue *q, bool places);
 void rnl__queue_bound(struct rnl__queue *q, uint64_t limit);
 
 /*
- * Reserves space for up to @nr jobs.  Each reservation must be used by one put, or taken back, at
- * any time.  Returns how many; -EAGAIN: full; -ESHUTDOWN: closed; -ESTALE: the worker is away.
+ * Reserves space for up to @nr jobs.  Each reservation must be used by one put or taken back;
+ * there is no time limit.  Returns the number of reservations; -EAGAIN: full; -ESHUTDOWN: closed;
+ * -ESTALE: the worker is away.
  */
 int rnl__queue_reserve(struct rnl__queue *q, unsigned nr);
 
@@ -92,7 +98,10 @@ struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrie
 struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed);
 struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed);
 
-/* Return true if there is such a job, even a half put one. */
+/*
+ * Return true if the queue holds a job of the kind that the name says; without a kind: a job that
+ * the owner may take.  A half put job (lane.h) counts.
+ */
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation);
 bool rnl__queue_holds_keyed(struct rnl__queue *q, uint32_t generation);
 bool rnl__queue_holds_urgent(struct rnl__queue *q, bool placed);

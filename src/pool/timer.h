@@ -94,7 +94,7 @@ void rnl__timer_expect(struct rnl__worker *w, uint64_t at);
 /* Counts a cancel of unstarted jobs.  @outside: it also concerns jobs that are in no queue. */
 void rnl__timer_cancelled(struct rnl_pool *pool, bool outside);
 
-/* Return the number of such cancels, or only of those with @outside; the jobs are cancelled. */
+/* Return the number of counted cancels, all or (_outside) only those with @outside. */
 uint32_t rnl__timer_cancels(struct rnl_pool *pool);
 uint32_t rnl__timer_outside(struct rnl_pool *pool);
 

@@ -7,7 +7,7 @@
  *	A thread whose submit was refused joins the wait queue and records what its job needs: a
  *	place as a deferred job, places for chained jobs, or something that threads do not get in
  *	order: space in a worker's queue, or a round of its barrier.
- *	Threads get places in order.  When one is freed, the first thread that needs it wakes up.
+ *	Threads get places in order.  A freed place wakes the first thread that needs it.
  *	Other submits, and later threads, are refused while an earlier thread needs the same kind of
  *	place, so short chains cannot starve a long one.  Only accepted jobs free places, so a
  *	waiting thread does not depend on later submits.

@@ -79,7 +79,7 @@ struct rnl__replay {
 };
 
 struct rnl__replays {
-	struct rnl__replay *list;	/* NULL: no such job has run */
+	struct rnl__replay *list;	/* NULL: no job to be replayed has run */
 	struct rnl__notes notes;	/* of the run that is being noted */
 	uint64_t clock;
 	_Atomic uint64_t nr;		/* replays, for the statistics */

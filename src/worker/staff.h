@@ -3,7 +3,7 @@
  * Which workers serve a pool, and how that changes concurrently with submits.
  *
  * DESIGN
- *	The staff is one word, a generation and a number of workers.  Workers are not freed before
+ *	The staff is one word: a generation and the number of workers.  Workers are not freed before
  *	their pool, so a submit reads the staff without a lock, a registration or a grace period.
  *	A submit that uses an old staff is refused when it reserves, because the queue of a worker
  *	that has left has the bit AWAY.  An earlier reservation is counted, so the worker knows

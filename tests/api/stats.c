@@ -110,7 +110,7 @@ TEST(submit_many_takes_what_fits_and_says_how_much)
 	}
 }
 
-TEST(a_full_pool_that_works_takes_jobs_again)
+TEST(a_full_pool_accepts_jobs_again_when_its_workers_took_some)
 {
 	enum { NR = 20000 };
 	struct rnl_pool *pool = pool_of(2, .max_queued = 8);

@@ -10,7 +10,7 @@ struct move {
 	void *dst;
 	const void *src;
 	size_t bytes;
-	size_t pitch;		/* of rows that are half as wide; 0: one row */
+	size_t pitch;		/* distance of rows of pitch / 2 bytes each; 0: one row */
 };
 
 static inline int move_fn(struct rnl_job *job)

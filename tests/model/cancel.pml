@@ -21,9 +21,9 @@
  * stuck: if a wake is lost, spin reports an invalid end state.
  *
  * Broken variants:
- * BREAK_START: the start is a load and a store ([job.P1]).  BREAK_CANCEL: so is the cancel of a
- * queued job ([job.P2]).  BREAK_ASK: so is that of a started job.  Found: the job is cancelled,
- * and runs.
+ * BREAK_START: the start is a load and a store ([job.P1]).  BREAK_CANCEL: the cancel of a queued
+ * job is a load and a store ([job.P2]).  BREAK_ASK: the cancel of a started job is a load and a
+ * store.  Found: the job is cancelled, and runs.
  * BREAK_CLAIM: the claim is a load and a store ([job.S1]).  Found: two submits claim the job.
  * BREAK_FINISH: the phase is stored after the drop.  Found: the store overwrites the phase of the
  * next submit.

@@ -14,7 +14,7 @@ cat >"$dir/late.c" <<'END'
 #include <string.h>
 #include <runnel.h>
 
-/* usage: late LIBRARY MODULE ...: takes the modules as long as they load, then the library. */
+/* usage: late LIBRARY MODULE ...: loads each module that it can, then the library. */
 static _Thread_local char own[1 << 20];
 
 static void *thread_main(void *library)
@@ -70,10 +70,10 @@ done
 
 gives 0 "$library"
 silent
-ends 'beside a megabyte of the program'
+ends 'it loads in a program with a megabyte of thread-local data'
 gives 0 "$library" $large
 prints '^100 of 100 modules$'
-ends 'beside 100 modules of 64 KiB each'
+ends 'it loads beside 100 modules with 64 KiB each'
 gives 3 "$library" $fixed
 prints_not '^100 of '
 says "librunnel.so.$VERSION: cannot allocate memory in static TLS block"
@@ -87,7 +87,7 @@ ln -s "$library" "$dir/first.so"	# blanks end a name in LD_PRELOAD
 export LD_PRELOAD="$dir/first.so"
 gives 0 "$library" $fixed
 unset LD_PRELOAD
-ends 'loaded first, it loads beside the same modules'
+ends 'it works beside the same modules if LD_PRELOAD loads it first'
 # The documented size.
 bytes=$(readelf -Wl "$library" | awk '$1 == "TLS" { print $6 }')
 [ $((bytes)) -gt 0 ] && [ $((bytes)) -le 128 ] || complain "$bytes bytes of thread-local data"

@@ -137,14 +137,14 @@ TEST(callbacks_do_not_keep_jobs_that_came_to_their_worker, .timeout_s = 120)
 	by_threads(true);
 }
 
-TEST(jobs_of_one_thread_meet_behind_one_that_was_just_done, .timeout_s = 120)
+TEST(jobs_of_one_thread_meet_just_after_its_last_job_is_done, .timeout_s = 120)
 {
 	struct rnl_job *list[NR] = { &jobs[0], &jobs[1], &jobs[2] };
 	uint64_t random = draws_of(test_seed(), 0);
 
 	make(false);
 	for (unsigned round = 0; round < nr_rounds(); round++) {
-		/* The worker is awake, and is the submitter's usual one. */
+		/* Run a job first: its worker is then awake, and the submitter's usual one. */
 		must(rnl_submit(pool, &starts));
 		must(rnl_job_wait(&starts, RNL_FOREVER));
 		let_pass(&random);

@@ -2,7 +2,7 @@
 /*
  * Jobs use all kinds of memory and end at any point, while threads get and put pinned buffers and
  * device memory, which are scarce. Each job completes once with a result that its history allows,
- * its copies are right, and no memory is left.
+ * its copies are right, and no memory leaks.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -169,7 +169,10 @@ static int take_more_scratch(struct slot *s)
 	return ret ? ret : rnl_fill(mem, 0xdd, bytes);
 }
 
-/* Makes a wrong call and ignores its error. The job fails nevertheless. */
+/*
+ * Makes a wrong call. Returns its error or, like a function that ignores the error, a positive
+ * number. The job fails in both cases.
+ */
 static int do_wrong(struct slot *s)
 {
 	void *mem;
@@ -420,7 +423,7 @@ static void stress(unsigned jobs, bool resizes)
 	rnl_pool_destroy(pool);
 }
 
-TEST(jobs_end_as_their_history_allows_and_leave_no_memory_behind,
+TEST(jobs_end_as_their_history_allows_and_leak_no_memory,
      .timeout_s = 120, .loops = 2)
 {
 	enum { FIRST = 300 };

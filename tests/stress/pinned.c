@@ -207,7 +207,7 @@ static void run(bool one_stack)
 	ck_assert_uint_gt(load.nr_got, 0);
 }
 
-TEST(a_buffer_of_many_sizes_is_one_threads_alone, .timeout_s = 60)
+TEST(no_two_threads_get_one_buffer_with_many_sizes, .timeout_s = 60)
 {
 	/* Many sizes: threads take memory that other threads have put. */
 	begin(2 * MIB, 60000, 256, 256 * KIB);
@@ -215,7 +215,7 @@ TEST(a_buffer_of_many_sizes_is_one_threads_alone, .timeout_s = 60)
 	end();
 }
 
-TEST(a_buffer_of_few_on_one_stack_is_one_threads_alone, .timeout_s = 60)
+TEST(no_two_threads_get_one_buffer_with_few_buffers_on_one_stack, .timeout_s = 60)
 {
 	void *bufs[64];
 	unsigned nr = 0, again = 0;
@@ -301,7 +301,7 @@ static int consume(void *arg)
 	return ret;
 }
 
-TEST(what_one_thread_gets_another_puts, .timeout_s = 60)
+TEST(buffers_that_one_thread_gets_are_put_by_another, .timeout_s = 60)
 {
 	static struct ring rings[NR_PAIRS];
 	struct call producers[NR_PAIRS], consumers[NR_PAIRS];

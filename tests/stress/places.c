@@ -157,10 +157,10 @@ TEST(placed_jobs_and_others_meet, .timeout_s = 120, .loops = 2)
 }
 
 /*
- * A device's workers are all busy except one. Several jobs that are placed there, and open jobs,
- * are submitted concurrently, to queues of workers that can take neither.
+ * One worker of each device is busy, the other is free. Placed jobs and open jobs are submitted one
+ * after another. Some get into the queue of a busy worker, from which a free worker must take them.
  */
-TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_s = 120)
+TEST(free_workers_of_a_device_take_placed_jobs_from_its_busy_worker, .timeout_s = 120)
 {
 	uint64_t random = draws_of(test_seed(), 7);
 	struct rnl_job holders[NR_DEVICES], jobs[8];
@@ -228,7 +228,7 @@ static int await_fn(struct rnl_job *job)
 	return 0;
 }
 
-TEST(a_placed_job_does_not_wait_for_one_that_keeps_its_worker, .timeout_s = 120)
+TEST(a_worker_that_starts_a_long_job_wakes_another_for_a_placed_job, .timeout_s = 120)
 {
 	uint64_t random = draws_of(test_seed(), 8);
 	struct rnl_job blocker;
@@ -244,7 +244,7 @@ TEST(a_placed_job_does_not_wait_for_one_that_keeps_its_worker, .timeout_s = 120)
 
 		must(rnl_job_set_device(&start, device));
 		must(rnl_job_set_device(&placed_one, device));
-		/* The worker is awake, and is the submitter's usual one. */
+		/* Run a job first: its worker is then awake, and the submitter's usual one. */
 		must(rnl_submit(pool, &start));
 		must(rnl_job_wait(&start, RNL_FOREVER));
 		let_pass(&random);
@@ -391,8 +391,8 @@ static void through_resizes(uint32_t nr_urgent)
 }
 
 /*
- * _i: with urgent workers, one more than there are devices, so the first other worker is not of the
- * first device.
+ * _i: with NR_DEVICES + 1 urgent workers, so the first worker that is not urgent does not have
+ * device 0.
  */
 TEST(no_placed_job_is_left_in_a_queue_by_resizes, .timeout_s = 120, .loops = 2)
 {

@@ -12,7 +12,8 @@ that no test runs, and the reason. A row of COVERAGE_MD explains some lines of o
 Exits with 1 if there are more such lines than explained, if a row names a missing function, or if
 the library is below 95 % of lines or 85 % of branches.
 
-If only TESTS ran (patterns of make check's T=), it judges the sources that no other test reaches."""
+If only TESTS ran (patterns of make check's T=), it checks only the sources that no test outside
+of TESTS reaches."""
 import json
 import os
 import re

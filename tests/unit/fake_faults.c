@@ -27,7 +27,7 @@ static void note_left(struct rnl_job *job)
 	left = (int)cudaGetLastError();
 }
 
-TEST(what_the_guard_cannot_destroy_is_nobodys_error, .loops = 2)
+TEST(a_graph_that_the_guard_cannot_destroy_fails_no_job, .loops = 2)
 {
 	const char *const ends[] = { "cudaGraphDestroy", "cudaGraphExecDestroy" };
 	struct rnl_pool *pool = pool_of(1, .guard = RNL_GUARD_REPORT);
@@ -53,7 +53,7 @@ static int optional_fn(struct rnl_job *job)
 	return job->user ? ret : 0;
 }
 
-TEST(a_code_of_cudas_stands_behind_a_failure_alone, .loops = 2)
+TEST(only_a_failed_job_has_cudas_error_code, .loops = 2)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_job job;

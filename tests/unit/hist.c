@@ -28,7 +28,7 @@ static void empty_hist(void)
 	hist = (struct rnl__hist){ 0 };
 }
 
-TEST(one_time_is_all_quantiles, .setup = empty_hist)
+TEST(all_quantiles_of_one_time_are_that_time, .setup = empty_hist)
 {
 	const uint64_t times[] = { 0, 1, 15, 16, 17, 31, 32, 1000, 999999, 123456789,
 				   UINT64_C(1) << 40, (UINT64_C(1) << 41) - 1 };
@@ -62,7 +62,7 @@ TEST(quantiles_are_right_to_a_sixteenth, .setup = empty_hist)
 	ck_assert_uint_eq(latency.max_ns, 3700000);
 }
 
-TEST(what_is_beyond_the_last_bucket_is_its_maximum, .setup = empty_hist)
+TEST(times_beyond_the_last_bucket_count_as_the_maximum, .setup = empty_hist)
 {
 	struct rnl_latency latency;
 

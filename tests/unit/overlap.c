@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Known spans give known figures: in the tool's report, and in the cover of a map's stages. */
+/*
+ * Known spans give known figures: those of the tool's report, and the time that the spans of a
+ * map's stage cover.
+ */
 #include <stdint.h>
 
 #include <runnel/trace.h>
@@ -30,7 +33,7 @@ static bool apart(unsigned i, unsigned j)
 	return found.apart[i] >> j & 1;
 }
 
-TEST(nothing_has_no_overlap)
+TEST(without_spans_all_figures_are_0)
 {
 	find(NULL, 0);
 	ck_found(nr_jobs, 0);
@@ -39,7 +42,7 @@ TEST(nothing_has_no_overlap)
 	ck_assert_int_eq(apart(0, 1), 0);
 }
 
-TEST(one_job_is_busy_and_no_more)
+TEST(one_job_keeps_the_device_busy_and_overlaps_nothing)
 {
 	FIND({ 100, 350, 7, OVERLAP_JOB });
 	ck_found(elapsed_ns, 250);
@@ -57,7 +60,7 @@ TEST(one_job_is_busy_and_no_more)
  *	1:      in---kernel----out--          (from 10)
  *	2:                          kernel--- (from 50)
  */
-TEST(kinds_are_counted_where_they_meet)
+TEST(time_with_two_kinds_of_work_at_once_is_counted)
 {
 	FIND({ 0, 40, 0, OVERLAP_JOB },
 	     { 0, 10, 0, OVERLAP_IN },
@@ -87,7 +90,7 @@ TEST(kinds_are_counted_where_they_meet)
 	ck_found(gaps[1].end_ns, 0);
 }
 
-TEST(three_at_once_are_all_three)
+TEST(time_with_all_kinds_at_once_counts_for_all_and_for_each_pair)
 {
 	FIND({ 0, 30, 0, OVERLAP_IN },
 	     { 10, 25, 1, OVERLAP_KERNEL },
@@ -99,7 +102,7 @@ TEST(three_at_once_are_all_three)
 	ck_found(nr_jobs, 0);
 }
 
-TEST(what_only_touches_does_not_overlap)
+TEST(spans_that_only_touch_do_not_overlap)
 {
 	FIND({ 20, 30, 1, OVERLAP_JOB }, { 0, 10, 0, OVERLAP_JOB },
 	     { 10, 20, 1, OVERLAP_JOB }, { 30, 40, 0, OVERLAP_JOB });
@@ -112,7 +115,7 @@ TEST(what_only_touches_does_not_overlap)
 	ck_assert_int_eq(apart(0, 2), 0);
 }
 
-TEST(workers_at_different_times_are_not_apart)
+TEST(workers_are_apart_only_if_their_periods_overlap)
 {
 	FIND({ 0, 10, 0, OVERLAP_JOB }, { 20, 30, 0, OVERLAP_JOB },
 	     { 40, 50, 1, OVERLAP_JOB }, { 60, 70, 1, OVERLAP_JOB });
@@ -138,7 +141,7 @@ TEST(the_longest_gaps_come_first)
 				  found.gaps[i + 1].end_ns - found.gaps[i + 1].begin_ns);
 }
 
-TEST(more_than_the_depth_is_counted_as_the_last)
+TEST(more_jobs_at_once_than_overlap_depth_count_as_that_many)
 {
 	struct overlap_span spans[RNL_WORKERS_MAX];
 
@@ -150,7 +153,7 @@ TEST(more_than_the_depth_is_counted_as_the_last)
 	ck_found(at_once_ns[OVERLAP_DEPTH], 1000 - (OVERLAP_DEPTH - 1));
 }
 
-TEST(the_last_workers_count_as_the_first)
+TEST(workers_with_high_numbers_count_like_the_others)
 {
 	FIND({ 0, 10, 64, OVERLAP_JOB }, { 5, 20, RNL_WORKERS_MAX - 1, OVERLAP_JOB },
 	     { 30, 40, 0, OVERLAP_JOB });
@@ -199,7 +202,7 @@ static uint64_t map_cover(const struct overlap_span *spans, size_t nr)
 	return rnl__map_cover(own, nr);
 }
 
-/* Checks the cover of the spans in both orders. */
+/* Checks the time that the spans cover, in both orders of the spans. */
 static void check_cover(const uint64_t (*spans)[2], size_t nr, uint64_t cover)
 {
 	struct overlap_span forward[16], backward[16];
@@ -227,7 +230,7 @@ TEST(spans_that_are_apart_or_touch_add_up)
 	check_cover(SPANS({ 0, 10 }, { 10, 20 }, { 20, 21 }), 3, 21);
 }
 
-TEST(what_lies_in_several_spans_counts_once)
+TEST(time_in_several_spans_counts_once)
 {
 	/* Spans that are nested, begin together, end together, are equal, or overlap. */
 	check_cover(SPANS({ 0, 100 }, { 10, 20 }, { 30, 40 }), 3, 100);

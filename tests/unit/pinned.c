@@ -107,7 +107,7 @@ TEST(no_two_buffers_have_a_byte_in_common, .timeout_s = 60)
 	}
 }
 
-TEST(what_was_put_is_got_again_and_the_device_is_not_asked, .timeout_s = 60)
+TEST(buffers_that_were_put_are_got_again_without_the_device, .timeout_s = 60)
 {
 	struct rnl__pinned *p = pinned_of(256 * MIB, 0);
 	static const size_t sizes[] = { 100, 5000, 64 * KIB, 3 * MIB };
@@ -135,7 +135,7 @@ static int get_and_put(void *arg)
 	return 0;
 }
 
-TEST(what_one_thread_put_any_other_gets, .timeout_s = 60)
+TEST(any_thread_gets_a_buffer_that_another_put, .timeout_s = 60)
 {
 	struct rnl__pinned *p = pinned_of(16 * KIB, 0);
 	void *bufs[100];

@@ -126,7 +126,7 @@ TEST(a_put_of_what_is_no_buffer_is_refused, .timeout_s = 60)
 	destroy(p);
 }
 
-TEST(what_smaller_buffers_left_behind_is_no_buffer, .timeout_s = 60)
+TEST(a_put_of_a_former_smaller_buffer_is_refused, .timeout_s = 60)
 {
 	struct rnl__pinned *p = pinned_of(2 * MIB, 0);
 	static void *bufs[10000];

@@ -50,7 +50,7 @@ static void is_whole(const struct posted *posted)
 	free(text);
 }
 
-TEST(what_none_has_posted_is_none)
+TEST(before_the_first_post_there_is_no_text)
 {
 	struct posted *posted = shared();
 	char *text;

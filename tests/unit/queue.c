@@ -124,7 +124,7 @@ TEST(only_the_open_lane_is_stolen_from, .timeout_s = 60)
 
 /* ---- several devices -------------------------------------------------------- */
 
-TEST(only_those_of_the_device_take_what_is_placed_there, .timeout_s = 60)
+TEST(only_workers_of_the_device_take_jobs_placed_on_it, .timeout_s = 60)
 {
 	static const uint32_t flags[] = { RNL__JOB_PLACED, RNL__JOB_PLACED | RNL__JOB_FIRST };
 
@@ -186,7 +186,7 @@ static void no_lane_starves(struct rnl_job *(*take)(void), uint32_t flags)
 	ck_assert_uint_eq(placed, 10);
 }
 
-TEST(placed_jobs_do_not_starve_the_others_nor_these_them, .timeout_s = 60)
+TEST(placed_jobs_and_others_do_not_starve_each_other, .timeout_s = 60)
 {
 	no_lane_starves(take_next, 0);
 	no_lane_starves(take_next, RNL__JOB_FIRST);

@@ -127,7 +127,7 @@ TEST(a_function_of_a_library_has_its_name_exported_or_not, .setup = setup, .tear
 	ck_assert_str_eq(name_of(copy.fn), HIDDEN);
 }
 
-TEST(what_begins_no_function_is_a_place_in_its_object, .setup = setup, .teardown = teardown)
+TEST(an_address_inside_a_function_is_an_offset_in_its_object, .setup = setup, .teardown = teardown)
 {
 	const char *fn = dlsym(copy.handle, "rnl_version");
 	Dl_info info;
@@ -139,7 +139,7 @@ TEST(what_begins_no_function_is_a_place_in_its_object, .setup = setup, .teardown
 	ck_assert_str_eq(name_of(fn + 1), place);
 }
 
-TEST(what_is_in_no_object_is_an_address, .setup = setup, .teardown = teardown)
+TEST(an_address_in_no_object_is_a_number, .setup = setup, .teardown = teardown)
 {
 	const char *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char address[32];

@@ -237,7 +237,7 @@ static const struct program programs[] = {
 	{ "does not end", OF(nothing, spin_on_flag) },
 };
 
-TEST(what_is_wrong_is_found_and_what_is_right_is_not,
+TEST(faulty_programs_are_found_and_right_ones_are_not,
      .loops = sizeof(programs) / sizeof(programs[0]))
 {
 	const struct program *p = &programs[_i];
