@@ -157,6 +157,7 @@ TEST(a_commit_refuses_settings_of_submitted_jobs, .timeout_s = 60)
 	struct rnl_batcher *batcher = batcher_of(pool, &kind);
 	struct rnl_request request;
 	struct rnl_job *job = &request.job, next;
+	struct rnl_job_more more = RNL_JOB_MORE_INIT;
 	struct rnl_barrier barrier;
 
 	must(rnl_barrier_init(&barrier, pool));
@@ -167,6 +168,9 @@ TEST(a_commit_refuses_settings_of_submitted_jobs, .timeout_s = 60)
 	must(rnl_job_set_after(job, &barrier));
 	REFUSED(rnl_request_commit(&request), -EINVAL, "comes after a barrier");
 	must(rnl_job_set_after(job, NULL));
+	must(rnl_job_set_more(job, &more));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "has more, by rnl_job_set_more()");
+	must(rnl_job_set_more(job, NULL));
 	must(rnl_job_set_device(job, 0));
 	REFUSED(rnl_request_commit(&request), -EINVAL, "is placed, by rnl_job_set_device()");
 	must(rnl_job_set_device(job, -1));

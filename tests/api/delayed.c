@@ -436,6 +436,26 @@ TEST(a_drain_returns_during_submits_that_are_refused, .timeout_s = 60)
 	rnl_pool_destroy(refused.pool);
 }
 
+TEST(a_delayed_job_is_given_back_if_the_next_job_of_its_chain_is_under_way)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job first, next;
+
+	job_of(&first, noop_fn, NULL);
+	job_of(&next, noop_fn, NULL);
+	must(rnl_job_set_then(&first, &next));
+	must(submit_at(pool, &next, rnl_clock() + 3600 * 1000 * MS));
+	ck_assert_int_eq(submit_at(pool, &first, rnl_clock() + MS), -EBUSY);
+	must(rnl_job_cancel(&next));
+	ck_assert_int_eq(result_of(&next), -ECANCELED);
+	/* A job of a chain, except the first one, has no time. */
+	must(rnl_job_set_more(&next, NULL));
+	must(submit_at(pool, &first, rnl_clock() + MS));
+	ck_assert_int_eq(result_of(&first), 0);
+	ck_assert_int_eq(result_of(&next), 0);
+	rnl_pool_destroy(pool);
+}
+
 /* Returns the result of the first submit that is refused. */
 static int submit_chains(void *pool)
 {
