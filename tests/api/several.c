@@ -48,7 +48,7 @@ static void several_make(struct several *s, struct rnl_pool *pool, bool by_sette
 		ck_assert_msg(has_heard(&heard, what), "%s", heard.text); \
 	} while (0)
 
-/* Each job has a worker of its own: behind another gate, its end would not be seen. */
+/* Waits until each job has a worker: a worker in a later job's gate sees no earlier job's end. */
 static void several_begin(struct several *s)
 {
 	for (int i = 0; i < NR; i++)

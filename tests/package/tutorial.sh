@@ -98,7 +98,7 @@ else
 fi
 if [ "${have_PYTHON:-no}" = yes ] && [ -z "$sanitizer" ]; then
 	# It is built already if tests of Python run, too.
-	${MAKE:-make} -s python/_runnel.abi3.so >"$dir/err" 2>&1 || complain "$(cat "$dir/err")"
+	$MAKE -s python/_runnel.abi3.so >"$dir/err" 2>&1 || complain "$(cat "$dir/err")"
 	cat >"$dir/app" <<-END
 		#!/bin/sh
 		PYTHONPATH="$srcdir/python:$PWD/python" exec $PYTHON -B "$dir/server.py" "\$@"
