@@ -23,6 +23,7 @@
  *
  * These may still change before version 1.0:
  *
+ *	runnel/class.h	which jobs start next: priorities, shares, limits
  *	runnel/guard.h	finds functions that keep streams from running concurrently
  *	runnel/replay.h	work that is gathered, or recorded and replayed
  *	runnel/trace.h	a file with what each job did, and when
@@ -399,7 +400,10 @@ struct rnl_job {
 	uint16_t staff;		/* of a keyed job: generation of the workers that serve */
 	uint8_t device;		/* device of the pool, if the job is placed; and a flag */
 	uint8_t request;	/* state of a batcher's request */
-	uint64_t reserved;
+	uint32_t class_id;	/* of rnl_job_set_class() */
+	uint16_t class_slot;	/* its place in its class's queue; then its estimated cost */
+	uint8_t class_index;	/* its class while it is accepted, and whether it was charged */
+	uint8_t reserved;
 };
 
 /*
@@ -581,20 +585,22 @@ RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
  *	them. So a kernel must not wait for something that the program does when another job
  *	completes, unless max_in_flight is 1.
  * Return: 0;
- *	-EAGAIN a limit is reached for now: the pool is full; or a thread in rnl_submit_wait() waits
- *	for a place of the same kind, for a deferred job or for the later jobs of a chain; or the
- *	job's barrier counts 2^24 jobs that are not issued, or 2^30 that are not done; or the job
- *	comes after a barrier with seven ended rounds under way: rnl_barrier_add(). Each worker's
- *	queue has a part of max_queued, rounded up, so the queue of a key's worker may be full while
- *	others are not. An event loop submits again after its next reap or a notice for RNL_SPACE;
+ *	-EAGAIN a limit is reached for now: the pool or the job's class is full; or a thread in
+ *	rnl_submit_wait() waits for a place of the same kind, for a deferred job or for the later
+ *	jobs of a chain; or the job's barrier counts 2^24 jobs that are not issued, or 2^30 that are
+ *	not done; or the job comes after a barrier with seven ended rounds under way:
+ *	rnl_barrier_add(). Each worker's queue has a part of max_queued, rounded up, so the queue of
+ *	a key's worker may be full while others are not. An event loop submits again after its next
+ *	reap or a notice for RNL_SPACE;
  *	-ESHUTDOWN the pool is closed; -EBUSY the job was submitted before and is not done; -EIO the
  *	device has failed; -ENODEV the pool is on the host device, and the function's unit says
  *	RNL_NEEDS_CUDA, which is logged; -EOWNERDEAD;
  *	-EINVAL, which is logged: pool or job is NULL; the job was not initialised, has no function,
  *	belongs to a batcher's request, or is placed on a device that the pool does not have; its
- *	barrier or order is of another pool; it has a key and is urgent; its struct rnl_job_more is
- *	refused, see rnl_job_set_more(); a later job of its chain comes after a barrier, or has a
- *	key, an order or a time; the chain is a circle, or longer than max_queued.
+ *	barrier, order or class is of another pool, or its class has ended; it is urgent and has a
+ *	key or a class; its struct rnl_job_more is refused, see rnl_job_set_more(); a later job of
+ *	its chain comes after a barrier, or has a key, an order or a time; the chain is a circle, or
+ *	longer than max_queued.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);

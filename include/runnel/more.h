@@ -92,9 +92,10 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * flag of the program stops it. A cancel cannot replace the flag: the next submit forgets a cancel
  * that came while the job ran. A deadline counts from the start time. Before it, the job's barrier
  * counts it, but max_queued, drains and rnl_pool_read_stats() do not. Its submit returns -EAGAIN
- * only if its barrier counts too many jobs, or if the later jobs of its chain find no space. A
- * delayed job costs O(log n) on average, and so does its cancel. A cancelled one completes within
- * 10 ms (the first of a million within some 100 ms). rnl_pool_close() cancels delayed jobs.
+ * only if its class is full, if its barrier counts too many jobs, or if the later jobs of its chain
+ * find no space. A delayed job costs O(log n) on average, and so does its cancel. A cancelled one
+ * completes within 10 ms (the first of a million within some 100 ms). rnl_pool_close() cancels
+ * delayed jobs.
  *
  * `order` gives the job the order's key, and starts it after the jobs of the order that were
  * submitted before. While a job waits for its barriers, it is in no queue, and later jobs of the
@@ -120,7 +121,8 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * waits, and starts before the jobs that are queued by then; otherwise it starts after them, so it
  * may submit itself again. A submit may still find no space: in the part of max_queued of a key's
  * worker, of one device's workers or of the urgent workers; for a chain of more than half of
- * max_queued jobs; or in its barrier.
+ * max_queued jobs; in its barrier; or in its class, whose jobs are in no worker's queue: if a class
+ * is full, submit again when one of its jobs is done.
  * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. This notice may be
  * submitted before or after the close, also when the device has failed (it completes with -EIO
  * then). Only rnl_job_cancel() cancels it; rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop()

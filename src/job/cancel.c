@@ -15,6 +15,7 @@
 
 #include "job/delayed.h"
 #include "job/job.h"
+#include "pool/classes.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
 
@@ -22,16 +23,20 @@ int rnl_job_cancel(struct rnl_job *job)
 {
 	int ret = rnl__job_submitted(job, "rnl_job_cancel()");
 	struct rnl_pool *pool;
+	uint32_t slot;
 
 	if (ret)
 		return ret;
 	pool = rnl__job_pool(job);
+	/* Read before the cancel, after which the job may be done. */
+	slot = rnl__classes_slot(job);
 	switch (rnl__job_cancel(job)) {
 	case RNL__JOB_DELAYED:
 		/* The job may have been submitted to another pool since `pool` was read. */
 		rnl__delayed_cancelled(rnl__job_pool(job), job);
 		return 0;
 	case RNL__JOB_QUEUED:
+		rnl__classes_mark(pool, slot, job);
 		rnl__timer_cancelled(pool, false);
 		return 0;
 	case RNL__JOB_CANCELLED:
@@ -66,6 +71,7 @@ int rnl_pool_cancel(struct rnl_pool *pool)
 	if (ret)
 		return ret;
 	nr = rnl__pool_queued(pool) + rnl__outside_nr(pool, RNL__DEFERRED) +
+	     rnl__outside_nr(pool, RNL__CLASSED) +
 	     rnl__outside_nr(pool, RNL__CHAINED) + rnl__outside_nr(pool, RNL__DELAYED);
 	/* relaxed: see rnl__job_cancelled_with_all() */
 	atomic_fetch_add_explicit(&pool->cancels, RNL__POOL_CANCEL, memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include <runnel/replay.h>
 
 #include "job/job.h"
+#include "pool/classes.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -124,9 +125,21 @@ int rnl_job_set_deadline(struct rnl_job *job, int64_t timeout_ns)
 {
 	int ret = set_flag(job, "rnl_job_set_deadline()", RNL__JOB_DEADLINE, timeout_ns >= 0);
 
-	if (!ret)
-		job->deadline_ns = (uint64_t)timeout_ns;
-	return ret;
+	if (ret)
+		return ret;
+	job->deadline_ns = (uint64_t)timeout_ns;
+	job->flags &= ~RNL__JOB_CLASS_DEADLINE;
+	return 0;
+}
+
+int rnl_job_set_class(struct rnl_job *job, struct rnl_class *cls)
+{
+	int ret = set_flag(job, "rnl_job_set_class()", RNL__JOB_CLASS, cls != NULL);
+
+	if (ret)
+		return ret;
+	job->class_id = cls ? rnl__class_id(cls) : 0;
+	return 0;
 }
 
 int rnl_job_set_key(struct rnl_job *job, uint64_t key)

@@ -63,18 +63,7 @@
 #include "sys/latch.h"
 #include "sys/tsan.h"
 
-_Static_assert(sizeof(struct rnl_job) == 128 && sizeof(((struct rnl_job *)NULL)->reserved) == 8,
-	       "two cache lines, with room to grow");
-
-enum {
-	RNL__JOB_DELAYED =
-		1, /* with the timer thread: waits for its time, space, or the pool's end */
-	RNL__JOB_QUEUED,
-	RNL__JOB_STARTED,
-	RNL__JOB_ASKED, /* started, and cancelled since: it may end early */
-	RNL__JOB_CANCELLED,
-	RNL__JOB_DONE,
-};
+_Static_assert(sizeof(struct rnl_job) == 128, "two cache lines");
 
 static inline _Atomic uint32_t *rnl__job_latch(const struct rnl_job *job)
 {
@@ -170,15 +159,7 @@ static inline void rnl__job_note_cancels(struct rnl_job *job, struct rnl_pool *p
 /* Returns true if all jobs were cancelled after the submit of this one, which has not started. */
 static inline bool rnl__job_cancelled_with_all(const struct rnl_job *job)
 {
-	/*
-	 * relaxed: a cancel may or may not include a job whose submit or start is concurrent with
-	 * it; a scan of the timer thread sees the count, by [timer.C2]
-	 */
-	uint32_t cancels = atomic_load_explicit(&rnl__job_pool(job)->cancels,
-						memory_order_relaxed);
-
-	return (cancels & RNL__POOL_STOPS || cancels != job->cancels) &&
-	       !(job->flags & (RNL__JOB_INTERNAL | RNL__JOB_LAST));
+	return rnl__pool_has_cancelled(rnl__job_pool(job), job);
 }
 
 /* Returns true if the job's function must run, because it was not cancelled.  A full barrier. */

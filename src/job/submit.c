@@ -30,6 +30,7 @@
 #include "job/refusal.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
+#include "pool/classes.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
 #include "job/submit.h"
@@ -75,6 +76,9 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	if (ret)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
+	/* The deadline of its last class. */
+	if (job->flags & RNL__JOB_CLASS_DEADLINE)
+		job->flags &= ~(RNL__JOB_DEADLINE | RNL__JOB_CLASS_DEADLINE);
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
 	ret = check_claimed(pool, job, lane);
 	if (ret) {
@@ -90,7 +94,20 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		job->key = job->more->order->key;
 	if (job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER))
 		job->flags |= RNL__JOB_KEYED;
-	return 0;
+	if (job->flags & RNL__JOB_CLASS && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)) &&
+	    !(job->flags & RNL__JOB_MARKED))
+		ret = rnl__classes_enter(pool, job);
+	if (ret)
+		rnl__job_drop(job);
+	return ret;
+}
+
+/* Gives a claimed job back to its caller. */
+static void unclaim(struct rnl_pool *pool, struct rnl_job *job)
+{
+	if (job->flags & RNL__JOB_CLASSED)
+		rnl__classes_leave(pool, job);
+	rnl__job_drop(job);
 }
 
 /*
@@ -191,17 +208,17 @@ static int prepare(struct rnl_pool *pool, struct rnl_job *job)
 		return nr;
 	if (nr > 0)
 		unchain(job, UINT_MAX);
-	rnl__job_drop(job);
+	unclaim(pool, job);
 	return ret;
 }
 
 /* Gives a prepared job back. */
-static int give_back(struct rnl_job *job, int ret)
+static int give_back(struct rnl_pool *pool, struct rnl_job *job, int ret)
 {
 	if (rnl__job_follows(job))
 		rnl__barrier_forget(job);
 	unchain(job, UINT_MAX);
-	rnl__job_drop(job);
+	unclaim(pool, job);
 	return ret;
 }
 
@@ -278,7 +295,7 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 	defer = order || (rnl__job_follows(job) && !rnl__barrier_ready(job));
 	ret = reserve(pool, job, nr, defer, w);
 	if (ret)
-		return give_back(job, ret);
+		return give_back(pool, job, ret);
 	/* The order is entered between the snapshot and the counts: see order.h. */
 	if (order)
 		rnl__order_enter(order, job);
@@ -335,7 +352,7 @@ static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struc
 		return nr;
 	ret = enter_delayed(pool, nr, w);
 	if (ret)
-		return give_back(job, ret);
+		return give_back(pool, job, ret);
 	accept_chain(pool, job, RNL__JOB_DELAYED);
 	/* A deadline counts from the start time. */
 	job->submit_ns = at;
@@ -391,7 +408,7 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 static bool in_a_row(const struct rnl_job *job)
 {
 	return !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | RNL__JOB_KEY |
-			       RNL__JOB_MORE)) && !job->after;
+			       RNL__JOB_MORE | RNL__JOB_CLASS)) && !job->after;
 }
 
 /*
@@ -407,7 +424,7 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 		ret = rnl__submit_claim(pool, jobs[nr_claimed], 0);
 		*refused = ret && ret != -EAGAIN;
 		if (!ret && !in_a_row(jobs[nr_claimed])) {
-			rnl__job_drop(jobs[nr_claimed]);
+			unclaim(pool, jobs[nr_claimed]);
 			ret = -EAGAIN;
 		}
 		nr_claimed += !ret;

@@ -6,6 +6,7 @@
 
 #include "pool/choose.h"
 #include "pool/candidates.h"
+#include "pool/classes.h"
 #include "stream/job_flags.h"
 #include "pool/park.h"
 #include "pool/outside.h"
@@ -215,6 +216,8 @@ int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job)
 {
 	int ret;
 
+	if (rnl__job_in_class(job))
+		return rnl__outside_enter(pool, RNL__CLASSED, 1);
 	do {
 		struct rnl__staff staff = rnl__pool_staff(pool);
 
@@ -229,6 +232,10 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 {
 	const bool keyed = job->flags & RNL__JOB_KEYED;
 
+	if (rnl__job_in_class(job)) {
+		rnl__outside_move_to(pool, RNL__CLASSED);
+		return;
+	}
 	for (;;) {
 		struct rnl__staff staff = rnl__pool_staff(pool);
 		struct rnl__candidates from = rnl__candidates_of(pool, staff, job);
@@ -264,15 +271,21 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 				  rnl__candidates_keyed(pool, from, job->key) :
 				  usual_worker(pool, &from, own_home());
 
-	if (!rnl__queue_has_space(&rnl__worker_at(pool, worker)->queue))
+	/* A job of a class has a slot there. */
+	if (!rnl__job_in_class(job) && !rnl__queue_has_space(&rnl__worker_at(pool, worker)->queue))
 		return -EAGAIN;
 	return rnl__outside_enter(pool, RNL__DEFERRED, 1);
 }
 
 void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
 {
-	struct rnl__queue *q = &rnl__worker_at(pool, job->worker)->queue;
+	struct rnl__queue *q;
 
+	if (rnl__job_in_class(job)) {
+		rnl__outside_take_back(pool, RNL__CLASSED, 1);
+		return;
+	}
+	q = &rnl__worker_at(pool, job->worker)->queue;
 	if (job->flags & RNL__JOB_KEYED)
 		rnl__queue_unpromise(q, job->staff);
 	rnl__queue_unreserve(q, 1);
@@ -284,6 +297,10 @@ void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
 static struct rnl__eventcount *eventcount_of(struct rnl_pool *pool, struct rnl__staff staff,
 				 const struct rnl__wish *wish)
 {
+	struct rnl__eventcount *of_class = rnl__classes_space(pool, wish->job);
+
+	if (of_class)
+		return of_class;
 	if (wish->keyed)
 		return &rnl__worker_at(pool, rnl__candidates_keyed(pool,
 								   rnl__candidates_of(pool, staff,
@@ -336,13 +353,20 @@ RNL__FLAT
 void rnl__choose_put(struct rnl_job *job)
 {
 	struct rnl_pool *pool = job->pool;
-	struct rnl__worker *w = rnl__worker_at(pool, job->worker);
-	bool keyed = job->flags & RNL__JOB_KEYED;
-	/* Read before the put, after which the job may be done. */
-	const uint64_t *takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] :
-								RNL__ANY_WORKER;
-	uint64_t expires_at = rnl__timer_expiry(job);
+	struct rnl__worker *w;
+	const uint64_t *takers;
+	uint64_t expires_at;
+	bool keyed;
 
+	if (rnl__job_in_class(job)) {
+		rnl__classes_put(job);
+		return;
+	}
+	w = rnl__worker_at(pool, job->worker);
+	/* Read before the put, after which the job may be done. */
+	keyed = job->flags & RNL__JOB_KEYED;
+	takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] : RNL__ANY_WORKER;
+	expires_at = rnl__timer_expiry(job);
 	rnl__queue_put(&w->queue, job);
 	choose_wake(pool, w, keyed, takers);
 	if (expires_at != RNL__NEVER)

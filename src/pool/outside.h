@@ -11,13 +11,15 @@
  *
  *	reason		bound		leaves when			wakes
  *	DEFERRED	max_queued	it is in a queue		the wait queue
+ *	CLASSED		by its class	its worker has it		the wait queue
  *	CHAINED		max_queued	its worker has it		the wait queue
  *	DELAYED		-		it is in a queue		drains, the timer thread
  *	LAST		-		it is in a queue		drains, the timer thread
  *	OPERATION	-		it ends				drains, the timer thread
  *
- *	rnl_pool_close() closes CHAINED first, DELAYED after the queues, and DEFERRED last; LAST and
- *	OPERATION stay open.
+ *	A deferred or delayed job of a class enters CLASSED before it leaves, even if that is closed.
+ *	rnl_pool_close() closes CHAINED and CLASSED first, DELAYED after the queues, and DEFERRED
+ *	last; LAST and OPERATION stay open.
  */
 #ifndef RNL_OUTSIDE_H
 #define RNL_OUTSIDE_H
@@ -37,6 +39,12 @@ static inline int rnl__outside_enter(struct rnl_pool *pool, enum rnl__outside wh
 	return nr ? rnl__tally_enter(&pool->outside[why], nr) : 0;
 }
 
+/* Enters an accepted job that will leave another tally, even if this one is closed. */
+static inline void rnl__outside_move_to(struct rnl_pool *pool, enum rnl__outside why)
+{
+	rnl__tally_enter_always(&pool->outside[why]);
+}
+
 /* Takes @nr entries back, and wakes drains and submits, which may have counted the entries. */
 void rnl__outside_take_back(struct rnl_pool *pool, enum rnl__outside why, unsigned nr);
 
@@ -49,7 +57,7 @@ static inline void rnl__outside_leave(struct rnl_pool *pool, enum rnl__outside w
 	 * pairs with [waitq.W1], [eventcount.L2]
 	 */
 	rnl__mb_after_rmw();
-	if (why == RNL__DEFERRED || why == RNL__CHAINED)
+	if (why == RNL__DEFERRED || why == RNL__CLASSED || why == RNL__CHAINED)
 		rnl__waitq_wake(pool);
 	else
 		rnl__pool_wake_drained(pool);

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "stream/job_flags.h"
+#include "pool/classes.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
 #include "sys/fence.h"
@@ -42,6 +43,7 @@ void rnl__pool_wake_spaces(struct rnl_pool *pool)
 	rnl__eventcount_wake(&pool->space[1]);
 	rnl__waitq_wake(pool);
 	rnl__eventcount_wake(&pool->space_batch);
+	rnl__classes_wake_spaces(pool);
 	for (unsigned i = 0; i < nr; i++)
 		rnl__eventcount_wake(&rnl__worker_at(pool, i)->space);
 }
@@ -149,7 +151,7 @@ bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 	for (unsigned i = 0; i < nr; i++)
 		accepted += rnl__queue_accepted(&rnl__worker_at(pool, i)->queue);
 	accepted += rnl__tally_entered(&of[RNL__DEFERRED]) + rnl__tally_entered(&of[RNL__OPERATION]) +
-		    rnl__tally_entered(&of[RNL__CHAINED]);
+		    rnl__tally_entered(&of[RNL__CHAINED]) + rnl__tally_entered(&of[RNL__CLASSED]);
 	if (with_last)
 		accepted += rnl__tally_entered(&of[RNL__LAST]);
 	if (accepted - started != done)

@@ -21,6 +21,7 @@
 #include "pool/waitq.h"
 #include "pool/tally.h"
 #include "pool/worker.h"
+#include "stream/job_flags.h"
 
 #define RNL__SPIN_CROWDED_NS 2000	/* longest spin with no CPU to spare */
 
@@ -33,6 +34,7 @@ struct rnl__staff {
 /* Why an accepted job is in no queue; see outside.h. */
 enum rnl__outside {
 	RNL__DEFERRED,	/* waits for a barrier's round, or for its turn in an order */
+	RNL__CLASSED,	/* is queued in its class */
 	RNL__CHAINED,	/* runs after another job, or reports the end of a barrier's round */
 	RNL__DELAYED,	/* the timer thread keeps it: waits for its time, or for space */
 	RNL__LAST,	/* the timer thread keeps it: waits for the pool's end */
@@ -44,6 +46,7 @@ enum rnl__outside {
 #define RNL__POOL_STOPS 1u	/* rnl_pool_stop() was called: no job starts */
 #define RNL__POOL_CANCEL 2u
 
+struct rnl__classes;
 struct rnl__guard;
 struct rnl__trace;
 struct rnl__waits;
@@ -113,6 +116,7 @@ struct rnl_pool {
 	pthread_mutex_t waiting;	/* held to note a wait */
 	struct rnl__waits *waits;	/* the trace's list of waits, or NULL; under `waiting` */
 
+	_Atomic(struct rnl__classes *) classes; /* NULL: only the pool's own */
 	struct rnl__tally outside[RNL__OUTSIDE_NR]; /* by reason; see outside.h */
 	struct rnl__name known_as;	/* the pool's name in holds, which may outlive it */
 	struct rnl__timer timer;
@@ -218,6 +222,19 @@ static inline bool rnl__pool_stops(struct rnl_pool *pool)
 {
 	/* relaxed: a job that starts during the stop may run or not; later looks see the stop */
 	return atomic_load_explicit(&pool->cancels, memory_order_relaxed) & RNL__POOL_STOPS;
+}
+
+/* Returns true if all jobs were cancelled after the submit of this one. */
+static inline bool rnl__pool_has_cancelled(struct rnl_pool *pool, const struct rnl_job *job)
+{
+	/*
+	 * relaxed: a cancel may or may not include a job whose submit or start is concurrent with
+	 * it; a scan of the timer thread sees the count, by [timer.C2]
+	 */
+	uint32_t cancels = atomic_load_explicit(&pool->cancels, memory_order_relaxed);
+
+	return (cancels & RNL__POOL_STOPS || cancels != job->cancels) &&
+	       !(job->flags & (RNL__JOB_INTERNAL | RNL__JOB_LAST));
 }
 
 /* Returns true if a device has failed; then all devices of the pool count as failed: device.h. */

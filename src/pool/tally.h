@@ -95,6 +95,13 @@ static inline int rnl__tally_enter(struct rnl__tally *t, uint64_t nr)
 	return 0;
 }
 
+/* Enters one, even if the entrance is closed. */
+static inline void rnl__tally_enter_always(struct rnl__tally *t)
+{
+	/* [tally.E2] acq_rel: counted before it leaves another tally; pairs with [tally.L1] */
+	atomic_fetch_add_explicit(&t->entered, 1, memory_order_acq_rel);
+}
+
 static inline void rnl__tally_leave(struct rnl__tally *t)
 {
 	/*

@@ -58,8 +58,10 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	rnl__stats_add(sum, &pool->timer.self);
 	/* Deferred jobs that were released to a queue are counted by their workers. */
 	deferred = rnl__outside_nr(pool, RNL__DEFERRED);
-	sum->stats.accepted += deferred + rnl__tally_entered(&pool->outside[RNL__CHAINED]);
-	sum->stats.queued += deferred + rnl__outside_nr(pool, RNL__CHAINED);
+	sum->stats.accepted += deferred + rnl__tally_entered(&pool->outside[RNL__CHAINED]) +
+			       rnl__tally_entered(&pool->outside[RNL__CLASSED]);
+	sum->stats.queued += deferred + rnl__outside_nr(pool, RNL__CHAINED) +
+			     rnl__outside_nr(pool, RNL__CLASSED);
 	rnl__pinned_figures(pool->pinned, &pinned);
 	sum->stats.pinned_locked = pinned.locked;
 	sum->stats.pinned_used = pinned.used;
@@ -215,7 +217,7 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 	for (unsigned i = 0; i < nr; i++)
 		stats_look_at(&look, rnl__worker_at(pool, i));
 	stats_look_at(&look, &pool->timer.self);
-	health->queued = rnl__pool_queued(pool);
+	health->queued = rnl__pool_queued(pool) + rnl__outside_nr(pool, RNL__CLASSED);
 	health->held_ms = look.held_since < look.now ?
 			     (look.now - look.held_since) / 1000000 : 0;
 	health->device_error = rnl__figure_read(rnl__pool_any_device(pool)->failed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The bits of a job's `flags`, and its rounds. */
+/* The bits of a job's `flags`, its rounds, and its phases. */
 #ifndef RNL_JOB_FLAGS_H
 #define RNL_JOB_FLAGS_H
 
@@ -7,7 +7,20 @@
 
 #include <runnel/more.h>
 
+#include "sys/atomic.h"
+
 _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__JOB_TO_REAP");
+
+/* `phase`: job/job.h. */
+enum {
+	RNL__JOB_DELAYED =
+		1, /* with the timer thread: waits for its time, space, or the pool's end */
+	RNL__JOB_QUEUED,
+	RNL__JOB_STARTED,
+	RNL__JOB_ASKED, /* started, and cancelled since: it may end early */
+	RNL__JOB_CANCELLED,
+	RNL__JOB_DONE,
+};
 
 /* Kept from submit to submit. */
 #define RNL__JOB_URGENT 1u	/* goes to the urgent workers, before other jobs */
@@ -29,10 +42,13 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_CAPTURED 16777216u /* is replayed, and recorded by stream capture */
 #define RNL__JOB_KEY 33554432u	/* has a key of its own: `key` */
 #define RNL__JOB_MORE 268435456u /* has rarely used properties: `more` */
+#define RNL__JOB_CLASS 536870912u /* names a class: `class_id` */
+#define RNL__JOB_CLASS_DEADLINE 2147483648u /* its deadline is its class's */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
 	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS | \
-	 RNL__JOB_PLACED | RNL__JOB_REQUEST | RNL__JOB_CAPTURED | RNL__JOB_KEY | RNL__JOB_MORE)
+	 RNL__JOB_PLACED | RNL__JOB_REQUEST | RNL__JOB_CAPTURED | RNL__JOB_KEY | RNL__JOB_MORE | \
+	 RNL__JOB_CLASS | RNL__JOB_CLASS_DEADLINE)
 
 /*
  * Set anew by each submit, or by the run.  With neither KEYED nor FIRST, the lane is the open one.
@@ -49,6 +65,27 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_LAST 1024u	/* a notice for the pool's end; only its own cancel cancels it */
 #define RNL__JOB_MARKED 8388608u /* a notice, which needs no function */
 #define RNL__JOB_HELD 2048u	/* its function took a hold: `holds` counts */
+#define RNL__JOB_CLASSED 1073741824u /* is in a class: `class_index` */
+
+/* Writes the job's class, which a thread that cancels the job may read. */
+static inline void rnl__job_set_class_index(struct rnl_job *job, unsigned index)
+{
+	/* relaxed: a cancel that reads another class finds nothing to do there */
+	atomic_store_explicit(rnl__atomic(&job->class_index), (uint8_t)index, memory_order_relaxed);
+}
+
+/* Writes the job's place in its class's queue, or what it is expected to cost. */
+static inline void rnl__job_set_class_slot(struct rnl_job *job, unsigned slot)
+{
+	/* relaxed: like the class */
+	atomic_store_explicit(rnl__atomic(&job->class_slot), (uint16_t)slot, memory_order_relaxed);
+}
+
+/* Returns true if the job is queued in its class, and not in a worker's queue. */
+static inline bool rnl__job_in_class(const struct rnl_job *job)
+{
+	return (job->flags & (RNL__JOB_CLASSED | RNL__JOB_KEYED)) == RNL__JOB_CLASSED;
+}
 
 /*
  * `device`: the device number of a PLACED job, and one more bit.  The worker changes `flags` while

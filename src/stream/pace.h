@@ -49,6 +49,12 @@ void rnl__pace_fini(struct rnl__pace *p);
 /* Returns the estimate for a job; 0: it does not count. */
 uint32_t rnl__pace_guess(const struct rnl__pace *p, const struct rnl_job *job);
 
+/* Returns the estimate that the job with sequence @seq had on the stream. */
+static inline uint32_t rnl__pace_of(const struct rnl__pace *p, uint64_t seq)
+{
+	return p->jobs[seq % p->limit].ns;
+}
+
 /* _add: the job gets sequence @seq.  _drop: the job with sequence @seq leaves the stream. */
 void rnl__pace_add(struct rnl__pace *p, const struct rnl_job *job, uint64_t seq);
 void rnl__pace_drop(struct rnl__pace *p, uint64_t seq);

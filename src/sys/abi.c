@@ -9,6 +9,7 @@
 
 #include <runnel.h>
 #include <runnel/batch.h>
+#include <runnel/class.h>
 #include <runnel/device.h>
 #include <runnel/map.h>
 #include <runnel/stats.h>
@@ -20,6 +21,8 @@
 
 GROWS(rnl_batcher_attr, RNL__FIRST_BATCHER_ATTR);
 GROWS(rnl_batcher_stats, RNL__FIRST_BATCHER_STATS);
+GROWS(rnl_class_attr, RNL__FIRST_CLASS_ATTR);
+GROWS(rnl_class_stats, RNL__FIRST_CLASS_STATS);
 GROWS(rnl_device_info, RNL__FIRST_DEVICE_INFO);
 GROWS(rnl_health, RNL__FIRST_HEALTH);
 GROWS(rnl_map, RNL__FIRST_MAP);

@@ -4,6 +4,7 @@
 
 #include "job/barrier.h"
 #include "job/job.h"
+#include "pool/classes.h"
 #include "pool/outside.h"
 #include "worker/chain.h"
 
@@ -17,8 +18,10 @@ bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job)
 	return true;
 }
 
-void rnl__chain_push(struct rnl__worker *w, struct rnl_job *job, bool cancelled)
+void rnl__chain_push(struct rnl__worker *w, struct rnl_job *job, unsigned class, bool cancelled)
 {
+	if (class)
+		rnl__classes_follow(w->pool, job, class);
 	if (cancelled)
 		(void)rnl__job_cancel(job);
 	job->link = NULL;

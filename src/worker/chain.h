@@ -23,8 +23,11 @@
 /* Returns true, and sets RNL__JOB_LED, if the job after @job, which is issued, may run now. */
 bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job);
 
-/* Adds a job whose turn has come.  @cancelled: the job before it has failed. */
-void rnl__chain_push(struct rnl__worker *w, struct rnl_job *job, bool cancelled);
+/*
+ * Adds a job whose turn has come.  @class: that of the job before it, 0: none; @cancelled: that job
+ * has failed.
+ */
+void rnl__chain_push(struct rnl__worker *w, struct rnl_job *job, unsigned class, bool cancelled);
 
 /* Returns the next job whose turn has come, or NULL. */
 struct rnl_job *rnl__chain_take(struct rnl__worker *w);

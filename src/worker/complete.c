@@ -17,6 +17,7 @@
 #include "sys/flat.h"
 #include "sys/tsan.h"
 #include "worker/chain.h"
+#include "worker/charge.h"
 #include "worker/complete.h"
 #include "worker/share.h"
 
@@ -150,7 +151,10 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 	struct rnl_job *then = job->flags & RNL__JOB_LED ? NULL : rnl__job_then(job);
 	const unsigned flags = job->flags, round = rnl__job_round(job);
 	const uint32_t staff = flags & RNL__JOB_KEYED ? job->staff : 0;
+	const unsigned class = flags & RNL__JOB_CLASSED ? job->class_index & RNL__CLASS_INDEX : 0;
 
+	if (class)
+		rnl__job_set_class_index(job, 0);
 	rnl__figure_add(&w->completed, 1);
 	if (result < 0)
 		rnl__figure_add(&w->failed, 1);
@@ -167,7 +171,9 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 	else
 		count_released(w, 1);
 	if (then)
-		rnl__chain_push(w, then, result < 0);
+		rnl__chain_push(w, then, class, result < 0);
+	if (class)
+		rnl__classes_done(w->pool, class);
 }
 
 /* Returns true if the job waits for its holds.  If not, sets @result to the combined result. */
@@ -282,6 +288,7 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 		rnl__track_done(w->track, job->seq, true);
 	if (job->flags & RNL__JOB_TIMED)
 		rnl__hist_count(&w->timing->device, rnl__now() - rnl__inflight_since(&w->inflight, job->seq));
+	rnl__charge_passed(w, job);
 	complete_job(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
 }
 
@@ -313,7 +320,9 @@ static void complete_failed(struct rnl__worker *w)
 		rnl__holds_note(job, -EIO);
 	rnl__staging_forget(&w->staging);
 	rnl__inflight_forget(f);
+	w->charge_nr = 0;
 	while ((job = rnl__inflight_drop(f)) != NULL) {
+		rnl__charge_passed(w, job);
 		if (w->track)
 			rnl__track_done(w->track, job->seq, false);
 		complete_job(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
@@ -330,6 +339,7 @@ bool rnl__complete_reached(struct rnl__worker *w, unsigned query)
 	if (!f->first)
 		return false;
 	ret = rnl__inflight_poll(f, query);
+	rnl__charge_reached(w);
 	while ((job = rnl__inflight_pop(f)) != NULL) {
 		passed(w, job);
 		any = true;

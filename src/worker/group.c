@@ -52,7 +52,8 @@ bool rnl__group_join(struct rnl__worker *w, struct rnl_job *job)
 
 	if (!group->nr) {
 		if (!(job->flags & RNL__JOB_REPLAYS) &&
-		    !rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)))
+		    !rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)) &&
+		    !rnl__share_awaits_classed(w))
 			return false;
 		group->since = w->inflight.now;
 	}

@@ -7,6 +7,7 @@
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
+#include "worker/charge.h"
 #include "worker/command.h"
 #include "worker/complete.h"
 #include "worker/idle.h"
@@ -38,7 +39,8 @@ static bool has_job(struct rnl__worker *w)
 static bool idle_busy(struct rnl__worker *w)
 {
 	return has_job(w) || rnl__inflight_reached(&w->inflight) || rnl__share_victim(w) ||
-	       rnl__command_may_leave(w) || rnl__command_may_obey(w) || rnl__worker_has_returned(w);
+	       rnl__share_has_classed(w) || rnl__command_may_leave(w) ||
+	       rnl__command_may_obey(w) || rnl__worker_has_returned(w);
 }
 
 /* Checks a few times per watchdog period for a device failure, which drivers report late. */
@@ -110,6 +112,8 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	bool tell, found;
 
 	w->wait_since = w->last_check = now;
+	if (!f->first)
+		rnl__charge_idle(w);
 	rnl__pool_wake_counts(w->pool);
 	if (w->track && !f->first)
 		rnl__track_idle(w->track, now);
@@ -187,7 +191,7 @@ bool rnl__idle_full(struct rnl__worker *w)
 	struct rnl__inflight *f = &w->inflight;
 
 	if (rnl__inflight_enough(f))
-		return rnl__inflight_nr(f) == f->limit || has_job(w);
+		return rnl__inflight_nr(f) == f->limit || has_job(w) || rnl__share_awaits_classed(w);
 	return rnl__inflight_one_long(f) && !w->next && rnl__share_leave(w);
 }
 

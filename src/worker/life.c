@@ -22,6 +22,7 @@
 #include "sys/cpus.h"
 #include "sys/sizes.h"
 #include "sys/text.h"
+#include "pool/classes.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
 #include "pool/outside.h"
@@ -264,6 +265,7 @@ static void free_pool(struct rnl_pool *pool)
 	pthread_mutex_destroy(&pool->waiting);
 	for (unsigned i = 0; i < pool->nr_made; i++)
 		free(rnl__worker_at(pool, i));
+	rnl__classes_free(pool);
 	free(pool->cpus);
 	free(pool);
 }
@@ -329,6 +331,7 @@ static void life_close(struct rnl_pool *pool)
 	unsigned nr;
 
 	rnl__tally_close(&pool->outside[RNL__CHAINED]);
+	rnl__tally_close(&pool->outside[RNL__CLASSED]);
 	/*
 	 * [pool.C2] full barrier: closed before the number of workers is read;
 	 * pairs with [staff.C1]

@@ -4,6 +4,7 @@
 
 #include "pool/pool.h"
 #include "worker/chain.h"
+#include "worker/charge.h"
 #include "worker/command.h"
 #include "worker/complete.h"
 #include "worker/group.h"
@@ -64,7 +65,8 @@ static struct rnl_job *loop_take(struct rnl__worker *w, struct rnl__worker **fro
 	if (job)
 		return job;
 	*from = w;
-	return rnl__queue_take(&w->queue, rnl__pool_serving(pool));
+	job = rnl__share_take_classed(w);
+	return job ? job : rnl__queue_take(&w->queue, rnl__pool_serving(pool));
 }
 
 /*
@@ -76,7 +78,7 @@ static struct rnl_job *take_of_owed(struct rnl__worker *w, struct rnl__worker **
 	struct rnl_pool *pool = w->pool;
 
 	*from = w;
-	if (!w->owed.barrier || w->next || pool->nr_urgent || w->owed.nr_done >= OWED_MAX ||
+	if (!w->owed.barrier || w->next || pool->nr_urgent || rnl__classes_any(pool) || w->owed.nr_done >= OWED_MAX ||
 	    rnl__inflight_enough(&w->inflight))
 		return NULL;
 	return rnl__queue_take_of(&w->queue, w->owed.barrier, w->owed.round,
@@ -169,6 +171,7 @@ void rnl__loop(struct rnl__worker *w)
 		else
 			rnl__idle(w);
 	}
+	rnl__charge_idle(w);
 	/* The worker leaves: it passes a pending wake-up on to another worker. */
 	(void)rnl__share_occupy(w);
 }

@@ -17,6 +17,7 @@
 #include "sys/symbol.h"
 #include "sys/tsan.h"
 #include "worker/chain.h"
+#include "worker/charge.h"
 #include "worker/complete.h"
 #include "worker/group.h"
 #include "worker/replay.h"
@@ -185,7 +186,7 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 			job->flags |= RNL__JOB_OWES;
 	}
 	if (rnl__job_then(job) && rnl__chain_leads(w, job))
-		rnl__chain_push(w, rnl__job_then(job), false);
+		rnl__chain_push(w, rnl__job_then(job), job->class_index & RNL__CLASS_INDEX, false);
 	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
 	if (large)
 		rnl__inflight_ask(f);
@@ -200,6 +201,19 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 
 /* ---- its start ----------------------------------------------------------- */
 
+/* Returns true if the job would end after its deadline, by its class's estimate. */
+static bool is_late(struct rnl__worker *w, const struct rnl_job *job, uint64_t now)
+{
+	struct rnl_class *c = rnl__class_at(rnl__classes_of(w->pool), job->class_index & RNL__CLASS_INDEX);
+	const void *fn = (const void *)(uintptr_t)job->fn;
+
+	if (rnl__figure_read(&c->flags) & RNL_CLASS_LATE ||
+	    now - job->submit_ns + rnl__cost_known(&c->costs, fn) <= job->deadline_ns)
+		return false;
+	rnl__cost_doubt(&c->costs, fn);
+	return true;
+}
+
 /* Returns the reason why the job's function must not be called, or 0. */
 static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 {
@@ -207,8 +221,11 @@ static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 		return -EIO;
 	if (rnl__job_cancelled_with_all(job))
 		return -ECANCELED;
-	if (job->flags & RNL__JOB_DEADLINE && now - job->submit_ns > job->deadline_ns)
+	if (job->flags & RNL__JOB_DEADLINE &&
+	    (now - job->submit_ns > job->deadline_ns || (job->flags & RNL__JOB_CLASSED && is_late(w, job, now)))) {
+		rnl__charge_expired(w, job, now - job->submit_ns <= job->deadline_ns);
 		return -ETIMEDOUT;
+	}
 	return rnl__job_follows(job) ? rnl__barrier_follow(job) : 0;
 }
 
@@ -236,6 +253,7 @@ static void track_called(struct rnl__worker *w, struct rnl_job *job, bool empty,
 static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	rnl__group_end(w);
+	rnl__charge_unrun(w, job);
 	if (!(job->flags & RNL__JOB_CHAINED) || !w->inflight.first) {
 		rnl__share_attend(w, false);
 		rnl__complete_unrun(w, job, result);
@@ -281,6 +299,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		leave_out(w, job, ret);
 		return;
 	}
+	rnl__charge_begin(w, job);
 	w->moved = 0;
 	if (w->track)
 		before += track_begin(w, job);
@@ -299,6 +318,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		if (w->group.nr)
 			rnl__group_end(w);
 		rnl__share_attend(w, false);
+		rnl__charge_empty(w, job);
 		rnl__complete(w, job, ret);
 		return;
 	}

@@ -2,6 +2,7 @@
 /* A worker's state for other threads, and wake-ups by the worker; share.h has the design. */
 #include "config.h"
 
+#include "pool/classes.h"
 #include "pool/pool.h"
 #include "worker/command.h"
 #include "worker/share.h"
@@ -120,6 +121,40 @@ struct rnl__worker *rnl__share_victim(struct rnl__worker *w)
 	return victim && rnl__inflight_one_long(&w->inflight) && share_one_idles(w) ? NULL : victim;
 }
 
+/* Returns true if the worker serves classes. */
+static bool takes_classed(struct rnl__worker *w)
+{
+	return rnl__classes_any(w->pool) && !(rnl__commands(w) & (RNL__LEAVE | RNL__END)) &&
+	       rnl__share_counted(w);
+}
+
+/* Returns true if the worker's stream has room for one more of them. */
+static bool has_room(struct rnl__worker *w)
+{
+	return !rnl__inflight_enough(&w->inflight) &&
+	       !(rnl__inflight_one_long(&w->inflight) && share_one_idles(w));
+}
+
+struct rnl_job *rnl__share_take_classed(struct rnl__worker *w)
+{
+	bool own;
+
+	if (__builtin_expect(!rnl__classes_any(w->pool), true) || !takes_classed(w) || !has_room(w))
+		return NULL;
+	own = rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)) || rnl__share_victim(w);
+	return own && w->urgent ? NULL : rnl__classes_take(w, own);
+}
+
+bool rnl__share_has_classed(struct rnl__worker *w)
+{
+	return takes_classed(w) && has_room(w) && rnl__classes_have(w);
+}
+
+bool rnl__share_awaits_classed(struct rnl__worker *w)
+{
+	return takes_classed(w) && rnl__classes_have(w);
+}
+
 bool rnl__share_leave(struct rnl__worker *w)
 {
 	return rnl__queue_stealable(&w->queue, false) &&
@@ -171,6 +206,8 @@ void rnl__share_queue(struct rnl__worker *w)
 	bool woken = w->woken;
 
 	w->woken = false;
+	if (woken && rnl__classes_any(pool))
+		rnl__classes_wake(pool);
 	if (!rnl__idle_set_any(idle_set) && !rnl__idle_set_any(also))
 		return;
 	if (rnl__queue_stealable(&w->queue, false) || (woken && others_have(w)))

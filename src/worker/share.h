@@ -66,6 +66,13 @@ static inline bool rnl__share_counted(struct rnl__worker *w)
  */
 struct rnl__worker *rnl__share_victim(struct rnl__worker *w);
 
+/* Takes a job of a class, if it is a class's turn and not the turn of the workers' queues; or NULL. */
+struct rnl_job *rnl__share_take_classed(struct rnl__worker *w);
+
+/* Return true if there is a job of a class that the worker may take now, or when it has room. */
+bool rnl__share_has_classed(struct rnl__worker *w);
+bool rnl__share_awaits_classed(struct rnl__worker *w);
+
 /*
  * Returns true if the worker leaves the jobs of its queue to others: other workers may take each
  * job, and one such worker has nothing to do.

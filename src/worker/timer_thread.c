@@ -7,6 +7,7 @@
 
 #include "job/delayed.h"
 #include "job/job.h"
+#include "pool/classes.h"
 #include "pool/holds.h"
 #include "pool/timer.h"
 #include "pool/pool.h"
@@ -28,7 +29,8 @@
 struct timer_thread {
 	struct rnl_pool *pool;
 	struct rnl__timer_break brk;
-	uint32_t cancels, outside, cancels_of_all;	/* counts that it has processed */
+	/* Counts that it has processed; classes_cancels: of all jobs, in the queues of classes. */
+	uint32_t cancels, outside, cancels_of_all, classes_cancels;
 	bool queued_cancelled;		/* it has queued jobs that a scan must find now */
 	uint64_t rests_until;		/* it scans no queue before this time */
 	uint64_t outside_rests_until;	/* ... and not all delayed jobs before this */
@@ -108,6 +110,31 @@ static void search_queue(struct rnl__worker *from, uint64_t now)
 		timer_notify(pool, from);
 }
 
+/* Completes the jobs of classes that were cancelled or have expired. */
+static void search_classes(struct timer_thread *t, bool cancelled)
+{
+	struct rnl_pool *pool = t->pool;
+	struct rnl__worker *self = &pool->timer.self;
+	const uint32_t cancels_of_all = rnl__peek(&pool->cancels);
+	struct rnl__class_search s = {
+		.cancelled = rnl__job_cancelled, .now = rnl__now(), .marked = cancelled,
+		.all = cancelled && cancels_of_all != t->classes_cancels,
+	};
+	struct rnl_job *job;
+	bool any = false;
+
+	if (cancelled)
+		t->classes_cancels = cancels_of_all;
+	if (!rnl__classes_search_begin(pool, &s))
+		return;
+	while ((job = rnl__classes_search(pool, &s)) != NULL) {
+		any = true;
+		timer_complete(self, self, job);
+	}
+	if (any)
+		timer_notify(pool, self);
+}
+
 /* ---- all queues ---------------------------------------------------------- */
 
 /* Returns when a queue must be searched. */
@@ -123,6 +150,7 @@ static uint64_t search_time(struct timer_thread *t)
 		due = 0;
 	for (unsigned i = 0; i < nr; i++)
 		due = rnl__smaller(due, rnl__queue_due(&rnl__worker_at(pool, i)->queue));
+	due = rnl__smaller(due, rnl__classes_due(pool));
 	return due == RNL__NEVER ? due : rnl__larger(due, t->rests_until);
 }
 
@@ -152,6 +180,8 @@ static void search(struct timer_thread *t)
 		if (all || rnl__queue_due(&w->queue) <= now)
 			search_queue(w, now);
 	}
+	if (rnl__classes_of(pool) && (all || rnl__classes_due(pool) <= rnl__now()))
+		search_classes(t, all);
 	t->rests_until = timer_rest_from(began);
 }
 
@@ -247,6 +277,7 @@ static void *timer_main(void *arg)
 	struct rnl_pool *pool = arg;
 	struct timer_thread t = {
 		.pool = pool, .brk.look = timer_look, .cancels_of_all = rnl__peek(&pool->cancels),
+		.classes_cancels = rnl__peek(&pool->cancels),
 	};
 
 	/* A callback that cancels its own thread would end the timer thread. */

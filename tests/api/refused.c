@@ -9,7 +9,7 @@
  * -EOWNERDEAD, because another thread of the parent may have held a lock of the log.
  *
  * These refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_pool_destroy rnl_cq_destroy
- * rnl_order_fini rnl_clock rnl_stream rnl_worker
+ * rnl_class_destroy rnl_order_fini rnl_clock rnl_stream rnl_worker
  * rnl__cuda_unit_remove
  * In api/pinned and api/devices: rnl_memory_put
  * In api/log: rnl_map_start rnl_trace_start
@@ -17,6 +17,7 @@
  * rnl_batcher_reserve rnl_request_commit rnl_request_release
  */
 #include <limits.h>
+#include <runnel/class.h>
 #include <runnel/device.h>
 #include <runnel/hold.h>
 #include <runnel/kernel.h>
@@ -130,6 +131,51 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	health.unfinished = &unfinished;
 	answered(rnl_pool_health(pool, &health), 0);
 	answered(rnl_trace_stop(pool), -EALREADY);
+	end_hearing(pool);
+}
+
+TEST(a_wrong_class_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1), *other;
+	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
+	struct rnl_class_stats stats = RNL_CLASS_STATS_INIT;
+	struct rnl_class *cls;
+	struct rnl_job job;
+
+	invalid(rnl_class_create(&cls, NULL, NULL), "rnl_class_create(): pool is NULL");
+	invalid(rnl_class_create(NULL, pool, NULL), "rnl_class_create(): classp is NULL");
+	attr.size = 4;
+	invalid(rnl_class_create(&cls, pool, &attr), "rnl_class_create(): the size of the attributes is 4");
+	attr.size = sizeof(attr);
+	attr.priority = 4;
+	invalid(rnl_class_create(&cls, pool, &attr), "priority is 4; it must be -4 to 3");
+	attr.priority = 0;
+	attr.burst = 2;
+	invalid(rnl_class_create(&cls, pool, &attr), "burst is 2, and per_second is 0");
+	attr.burst = 0;
+	attr.max_queued = 70000;
+	invalid(rnl_class_create(&cls, pool, &attr), "max_queued is 70000; it must be 1 to 65536");
+	attr.max_queued = 0;
+	attr.flags = RNL_CLASS_URGENT;
+	invalid(rnl_class_create(&cls, pool, &attr), "the pool has no urgent workers");
+	answered(rnl_class_create(&cls, pool, NULL), 0);
+	invalid(rnl_class_read_stats(NULL, &stats), "rnl_class_read_stats(): cls is NULL");
+	invalid(rnl_class_read_stats(cls, NULL), "rnl_class_read_stats(): stats is NULL");
+	stats.size = 0;
+	invalid(rnl_class_read_stats(cls, &stats), "rnl_class_read_stats(): the size of stats is 0");
+	invalid(rnl_job_set_class(NULL, cls), "rnl_job_set_class(): the job is NULL");
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_set_class(&job, cls));
+	must(rnl_job_set_flags(&job, RNL_URGENT));
+	invalid(rnl_submit(pool, &job), "is urgent, and has a class");
+	must(rnl_job_set_flags(&job, 0));
+	other = pool_of(1);
+	must(rnl_job_set_class(&job, NULL));
+	must(submit_and_wait(other, &job));
+	must(rnl_job_set_class(&job, cls));
+	rnl_class_destroy(cls);
+	invalid(rnl_submit(pool, &job), "is of another pool, or has ended");
+	rnl_pool_destroy(other);
 	end_hearing(pool);
 }
 

@@ -51,8 +51,8 @@ struct operation {
 };
 
 /* Tables; each ends with a row without a name. */
-extern const struct operation batch_operations[], hold_operations[], job_operations[],
-	join_operations[], map_operations[], memory_operations[], place_operations[],
+extern const struct operation batch_operations[], class_operations[], hold_operations[],
+	job_operations[], join_operations[], map_operations[], memory_operations[], place_operations[],
 	pool_operations[], top_operations[], trace_operations[], work_operations[];
 
 /* ---- driver.c ---------------------------------------------------------------- */

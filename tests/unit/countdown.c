@@ -18,7 +18,7 @@ SANITIZER_OPTIONS("atexit_sleep_ms=0");
 static const struct operation *const tables[] = {
 	pool_operations, job_operations, hold_operations, join_operations, work_operations,
 	memory_operations, map_operations, batch_operations, trace_operations, place_operations,
-	top_operations,
+	top_operations, class_operations,
 };
 
 #define OPERATIONS_MOST 200

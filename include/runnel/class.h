@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Classes: which of a pool's jobs start next.
+ *
+ * A server has more than one kind of client. A class is one of them: it has a share of the devices'
+ * time, a priority, and limits. A job names its class; jobs that name none are in the pool's own
+ * class, of priority 0 and weight 1. A pool without other classes takes its jobs
+ * as if there were no classes.
+ *
+ * Whenever a worker may start a job, it chooses the class first:
+ *
+ *   1. a class that has used less than its floor,
+ *   2. then the class with the smallest priority,
+ *   3. among these, the class that has used the least for its weight.
+ *
+ * A class that has no job queued is left out, and so is one at a limit, so a device does not idle
+ * while a job may start. Running work is not stopped: a class that is chosen waits for the jobs on
+ * the workers' streams, which in_flight_ns of the pool's attributes bounds. Shares are of device
+ * time: a job is charged the time that its worker was busy for it, divided at each moment by the
+ * number of busy workers of the device. A class that had no jobs is not owed anything for that
+ * time.
+ *
+ * A job with a key, and the later jobs of a chain, are charged to their class, but wait in the
+ * queue of their worker: a key's order is worth more than a class's. So limits do not hold them
+ * back, and only a deadline that is over expires them.
+ *
+ * This header may still change before version 1.0.
+ */
+#ifndef RUNNEL_CLASS_H
+#define RUNNEL_CLASS_H
+
+#include <runnel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RNL_CLASSES_MAX 32	/* most classes of a pool */
+
+struct rnl_class;
+
+enum rnl_class_order {
+	RNL_CLASS_FIFO = 0,	/* first submitted, first started, on whichever worker */
+	RNL_CLASS_DEADLINE = 1	/* earliest deadline first, to the microsecond; then those without,
+				 * in their order */
+};
+
+enum rnl_class_flags {
+	RNL_CLASS_LATE = 1,	/* a job may end late: only a deadline that is over expires it */
+	RNL_CLASS_URGENT = 2	/* its jobs run on the pool's urgent workers (nr_urgent), and no others:
+				 * their streams have the highest priority of the device. Those
+				 * workers' jobs with RNL_URGENT go first */
+};
+
+struct rnl_class_attr {
+	uint32_t size;		/* sizeof(struct rnl_class_attr) */
+	int32_t priority;	/* -4, served first, to 3; the pool's own class has 0 */
+	uint32_t weight;	/* its share among classes of its priority; 1 to 10000; 0: 1 */
+	uint32_t floor_permille; /* the share of the devices' time, in thousandths, that it gets
+				 * before other priorities; 0: 10, which is 1 % */
+	const char *name;	/* for logs and figures; 31 bytes are kept; NULL: "class" */
+	uint32_t order;		/* enum rnl_class_order */
+	uint32_t flags;		/* enum rnl_class_flags */
+	uint32_t max_queued;	/* most queued jobs, at most 65536; 0: 1024. In a pool of several
+				 * devices, jobs placed on one of them are counted by device */
+	uint32_t max_jobs;	/* most jobs started that have work to do, "at most half of the
+				 * workers", say: jobs that wait for holds do not count; 0: no limit */
+	uint64_t max_device_ns;	/* about the most device time of jobs started and not done, by their
+				 * estimates; workers that choose at one moment may each start a job
+				 * more, and a single job may start in any case; 0: no limit */
+	uint64_t deadline_ns;	/* rnl_job_set_deadline() for jobs without one; 0: none */
+	uint32_t per_second;	/* most jobs that workers take in a second, on average, also such as
+				 * are then found cancelled or late; 0: no limit */
+	uint32_t burst;		/* most of them at once, after a pause; 0, or fewer than two ms
+				 * have: that many */
+};
+#define RNL_CLASS_ATTR_INIT \
+	{ sizeof(struct rnl_class_attr), 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+#define RNL_CLASS_NO_FLOOR UINT32_MAX	/* floor_permille: priorities alone decide */
+
+/*
+ * Creates a class of a pool.
+ * @classp: receives the class; unchanged on failure.
+ * @attr: copied; NULL means all defaults.
+ * Context: any thread. Allocates the memory of all queued jobs: 25 bytes for each of max_queued,
+ *	rounded up to a power of two, and as much for each device if the pool has several.
+ * Return: 0, and rnl_class_destroy() may be called for the class later; the pool's end frees it,
+ *	too. -EINVAL classp or pool is NULL, an attribute is out of its range, or the class is for
+ *	urgent workers and the pool has none, which is logged;
+ *	-E2BIG attr is newer than the library and sets a field that the library does not know;
+ *	-EAGAIN the pool has RNL_CLASSES_MAX classes; -ESHUTDOWN the pool is closed; -ENOMEM;
+ *	-EOWNERDEAD.
+ * Since: 0.2
+ */
+RNL_API int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
+			     const struct rnl_class_attr *attr);
+
+/*
+ * Ends a class: refuses further submits, and waits until its accepted jobs are done. Jobs that
+ * still name the class are refused when they are submitted.
+ * @cls: may be NULL.
+ * Context: blocks. On a worker of the pool it does not wait, and the class stays until the pool's
+ *	end, which is logged.
+ * Since: 0.2
+ */
+RNL_API void rnl_class_destroy(struct rnl_class *cls);
+
+/*
+ * Sets the class of a job for its later submits. A submit returns -EINVAL if the class is of
+ * another pool or has ended, and -EAGAIN if it has max_queued jobs. Only the class of a chain's
+ * first job counts. A job of a class cannot be urgent.
+ * @cls: NULL: the pool's own class.
+ * Return: 0; -EINVAL job is NULL or was not initialised, which is logged; -EBUSY the job was
+ *	submitted and is not done; -EOWNERDEAD.
+ * Since: 0.2
+ */
+RNL_API int rnl_job_set_class(struct rnl_job *job, struct rnl_class *cls);
+
+struct rnl_class_stats {
+	uint32_t size;		/* sizeof(struct rnl_class_stats) */
+	uint32_t queued;	/* now */
+	uint32_t started;	/* now: started and not done */
+	uint32_t reserved;
+	uint64_t accepted;	/* jobs so far */
+	uint64_t refused;	/* times that a submit found max_queued jobs; rnl_submit_wait() may
+				 * find them more than once */
+	uint64_t done;		/* jobs whose function was called */
+	uint64_t expired;	/* jobs that were not started, because their deadline was over ... */
+	uint64_t late;		/* ... or could not be met, by their estimates */
+	uint64_t device_ns;	/* device time that they have used */
+};
+#define RNL_CLASS_STATS_INIT { sizeof(struct rnl_class_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/*
+ * Reads the figures of a class.
+ * @stats: filled in; its size must be set.
+ * Return: 0; -EINVAL cls or stats is NULL, or stats has a wrong size; -EOWNERDEAD.
+ * Since: 0.2
+ */
+RNL_API int rnl_class_read_stats(struct rnl_class *cls, struct rnl_class_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* RUNNEL_CLASS_H */

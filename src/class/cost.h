@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What jobs cost, as device time by their function: an estimate for the next one.
+ *
+ * DESIGN
+ *	A class has a small table of words; functions that meet in a word replace each other.  A
+ *	word has a part of the function's address, how many jobs were measured (up to 2), and the
+ *	mean, to which each job contributes a quarter.  A job that is refused because of it is not
+ *	measured, so it lowers the mean by an eighth: after an outlier, a later job is tried.  A
+ *	function with fewer than two measured jobs has the class's upper tenth as its estimate,
+ *	which a frugal quantile keeps: a longer job moves it up by nine steps, a shorter one down by
+ *	one. All is relaxed: a lost update is one job of many.
+ */
+#ifndef RNL_CLASS_COST_H
+#define RNL_CLASS_COST_H
+
+#include <stdint.h>
+
+#include "sys/atomic.h"
+#include "sys/sizes.h"
+
+#define RNL__COST_ENTRIES 32u
+#define RNL__COST_NS_BITS 40u
+#define RNL__COST_MOST ((UINT64_C(1) << RNL__COST_NS_BITS) - 1)
+#define RNL__COST_MEASURED 2u	/* jobs */
+
+struct rnl__costs {
+	_Atomic uint64_t upper;		/* the upper tenth, ns */
+	_Atomic uint64_t known[RNL__COST_ENTRIES]; /* function << 42 | measured << 40 | mean, ns */
+};
+
+static inline void rnl__costs_init(struct rnl__costs *costs)
+{
+	rnl__figure_write(&costs->upper, 0);
+	for (unsigned i = 0; i < RNL__COST_ENTRIES; i++)
+		rnl__figure_write(&costs->known[i], 0);
+}
+
+/* Returns the bits of a function's word that do not change, and in *@at its place. */
+static inline uint64_t rnl__cost_name(const void *fn, unsigned *at)
+{
+	/* Functions are aligned to 16 bytes. */
+	const uint64_t hash = ((uint64_t)(uintptr_t)fn >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+
+	*at = (unsigned)(hash >> 59);
+	return hash << 5 >> 42 << 42;
+}
+
+/* Returns a function's mean, in ns; 0: it was not measured twice. */
+static inline uint64_t rnl__cost_known(struct rnl__costs *costs, const void *fn)
+{
+	unsigned at;
+	const uint64_t name = rnl__cost_name(fn, &at), word = rnl__figure_read(&costs->known[at]);
+
+	return word >> 42 == name >> 42 && (word >> RNL__COST_NS_BITS & 3) == RNL__COST_MEASURED ?
+		       word & RNL__COST_MOST : 0;
+}
+
+/* A job was refused because of its function's mean: lowers it, so that a later job is tried. */
+static inline void rnl__cost_doubt(struct rnl__costs *costs, const void *fn)
+{
+	unsigned at;
+	uint64_t word;
+
+	(void)rnl__cost_name(fn, &at);
+	word = rnl__figure_read(&costs->known[at]);
+	rnl__figure_write(&costs->known[at], word - (word & RNL__COST_MOST) / 8);
+}
+
+/* Returns the estimate for a job, in ns. */
+static inline uint64_t rnl__cost_guess(struct rnl__costs *costs, const void *fn)
+{
+	const uint64_t known = rnl__cost_known(costs, fn);
+
+	return known ? known : rnl__figure_read(&costs->upper);
+}
+
+/* Notes what a job has cost. */
+static inline void rnl__cost_note(struct rnl__costs *costs, const void *fn, uint64_t ns)
+{
+	unsigned at;
+	const uint64_t name = rnl__cost_name(fn, &at), word = rnl__figure_read(&costs->known[at]);
+	uint64_t upper = rnl__figure_read(&costs->upper), mean = word & RNL__COST_MOST;
+	uint64_t measured = word >> RNL__COST_NS_BITS & 3;
+	const uint64_t step = upper / 64 + 1;
+
+	ns = rnl__smaller(ns, RNL__COST_MOST);
+	if (word >> 42 != name >> 42)
+		mean = measured = 0;
+	mean = measured ? mean - mean / 4 + ns / 4 : ns;
+	measured += measured < RNL__COST_MEASURED;
+	rnl__figure_write(&costs->known[at], name | measured << RNL__COST_NS_BITS | mean);
+	if (!upper)
+		upper = ns;
+	else if (ns > upper)
+		upper = rnl__smaller(upper + 9 * step, ns);
+	else if (ns < upper)
+		upper = rnl__larger(upper - step, ns);
+	rnl__figure_write(&costs->upper, upper);
+}
+
+/* ---- an estimate in 16 bits, for the job ------------------------------------ */
+
+/* Returns the estimate in 16 bits, rounded down by less than a thousandth: 11 bits and a power. */
+static inline uint16_t rnl__cost_pack(uint64_t ns)
+{
+	unsigned power = 0;
+
+	ns = rnl__smaller(ns, RNL__COST_MOST);
+	while (ns >> power >= 1 << 11)
+		power++;
+	return (uint16_t)(power << 11 | ns >> power);
+}
+
+static inline uint64_t rnl__cost_unpack(uint16_t packed)
+{
+	return (uint64_t)(packed & 0x7ff) << (packed >> 11);
+}
+
+#endif

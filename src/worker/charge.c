@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Charges classes for the jobs on a worker; charge.h has the design. */
+#include "config.h"
+
+#include "sys/clock.h"
+#include "sys/sizes.h"
+#include "worker/charge.h"
+
+static struct rnl__share_clock *clock_of(struct rnl__worker *w)
+{
+	return &rnl__classes_of(w->pool)->clocks[w->device_index];
+}
+
+static struct rnl_class *charged_class(struct rnl__worker *w, const struct rnl_job *job)
+{
+	return rnl__class_at(rnl__classes_of(w->pool), job->class_index & RNL__CLASS_INDEX);
+}
+
+/* Returns the clock's time since the last charge, and begins the next one. */
+static uint64_t charge_since(struct rnl__worker *w)
+{
+	const uint64_t now = rnl__now(), at = rnl__share_clock_read(clock_of(w), now);
+	const uint64_t ns = rnl__share_clock_since(at, w->charged);
+
+	w->charged = at;
+	w->charged_at = now;
+	return ns;
+}
+
+void rnl__charge_begins(struct rnl__worker *w, struct rnl_job *job)
+{
+	const uint64_t now = rnl__now();
+	struct rnl__class_start start;
+	struct rnl_class *c;
+
+	if (!w->clocked) {
+		w->clocked = true;
+		w->charged = rnl__share_clock_change(clock_of(w), 1, now);
+		w->charged_at = now;
+	}
+	w->begun = rnl__share_clock_read(clock_of(w), now);
+	if (job->class_index & RNL__CLASS_CHARGED)
+		return;
+	c = charged_class(w, job);
+	(void)rnl__class_start(c, now, true, &start);
+	rnl__job_set_class_slot(job, rnl__class_charge(c, (const void *)(uintptr_t)job->fn, now,
+						       w->pool->devices.nr));
+	rnl__job_set_class_index(job, job->class_index | RNL__CLASS_CHARGED);
+}
+
+void rnl__charge_ends(struct rnl__worker *w, struct rnl_job *job, uint64_t ns, bool ran)
+{
+	struct rnl_class *c;
+
+	/* Jobs that began before the pool had classes were not charged. */
+	if (!(job->class_index & RNL__CLASS_CHARGED))
+		return;
+	c = charged_class(w, job);
+	rnl__class_end(c, (const void *)(uintptr_t)job->fn, job->class_slot, ns, ran,
+		      rnl__now(), w->pool->devices.nr);
+	rnl__job_set_class_index(job, job->class_index & RNL__CLASS_INDEX);
+	rnl__classes_freed(w->pool, c);
+}
+
+void rnl__charge_expired(struct rnl__worker *w, const struct rnl_job *job, bool late)
+{
+	struct rnl_class *c;
+
+	if (!(job->flags & RNL__JOB_CLASSED))
+		return;
+	c = charged_class(w, job);
+	if (late)
+		rnl__figure_add_any(&c->late, 1);
+	else
+		rnl__figure_add_any(&c->expired, 1);
+}
+
+void rnl__charge_idles(struct rnl__worker *w)
+{
+	w->clocked = false;
+	(void)rnl__share_clock_change(clock_of(w), -1, rnl__now());
+}
+
+uint64_t rnl__charge_of_empty(struct rnl__worker *w)
+{
+	/* With work on the stream, the time is that work's. */
+	return w->inflight.first ? 0 : charge_since(w);
+}
+
+/*
+ * Charges the reached jobs.  If a function was called since, for a job that is not reached, they have
+ * ended at some time after that call: after their estimate, which is for time as it passes.
+ */
+static void charge_reached_jobs(struct rnl__worker *w, bool all)
+{
+	const uint64_t before = w->charged, before_at = w->charged_at, ns = charge_since(w);
+	const uint64_t passed = w->charged_at - before_at;
+	const uint64_t least = all ? ns : rnl__smaller(ns, rnl__share_clock_since(w->begun, before));
+	const uint64_t guess = passed ? (uint64_t)((double)w->charge_sum * (double)ns / (double)passed) : 0;
+
+	w->charge_ns = rnl__larger(least, rnl__smaller(ns, guess));
+	if (w->charge_ns == ns)
+		return;
+	/* The rest is the next jobs'. */
+	w->charged = (before + w->charge_ns) & RNL__SHARE_MASK;
+	w->charged_at = before_at + (uint64_t)((double)passed * (double)w->charge_ns / (double)ns);
+}
+
+void rnl__charge_reaches(struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+	/* relaxed: the owner wrote it */
+	const uint64_t reached = atomic_load_explicit(&f->reached, memory_order_relaxed);
+	const struct rnl_job *job;
+
+	if (!f->first || f->first->seq > reached)
+		return;
+	w->charge_sum = w->charge_nr = 0;
+	for (job = f->first; job && job->seq <= reached; job = job->link) {
+		w->charge_sum += rnl__pace_of(&f->pace, job->seq);
+		w->charge_nr++;
+	}
+	charge_reached_jobs(w, !job);
+}
+
+uint64_t rnl__charge_part(struct rnl__worker *w, const struct rnl_job *job)
+{
+	const uint64_t ns = rnl__pace_of(&w->inflight.pace, job->seq);
+
+	if (!w->charge_nr)
+		return 0;
+	/* Internal jobs have no estimate: together with such jobs, all have equal parts. */
+	return w->charge_sum ? (uint64_t)((double)w->charge_ns * (double)ns / (double)w->charge_sum) :
+			       w->charge_ns / w->charge_nr;
+}
