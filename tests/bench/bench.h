@@ -43,7 +43,7 @@ extern "C" {
 #define BENCH_EXIT_SKIP 77
 #define BENCH_RUNS_MAX 99
 #define BENCH_FIGURES_MAX 96
-#define BENCH_VALUES 3		/* limit of values of one measurement */
+#define BENCH_VALUES 4		/* limit of values of one measurement */
 #define BENCH_LINES 8		/* limit of quantities of a row */
 #define BENCH_WAYS 9		/* limit of a row's variants in the table */
 #define BENCH_THREADS_MAX 64
@@ -236,7 +236,9 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_devices __attribute__((weak)), bench_devices_map __attribute__((weak)),
 	bench_devices_batch __attribute__((weak)), bench_peers __attribute__((weak)),
 	bench_pinned __attribute__((weak)), bench_scratch __attribute__((weak)),
-	bench_promises __attribute__((weak)), bench_feed __attribute__((weak));
+	bench_promises __attribute__((weak)), bench_feed __attribute__((weak)),
+	bench_classes __attribute__((weak)), bench_classes_tail __attribute__((weak)),
+	bench_classes_submit __attribute__((weak));
 
 /* ---- gpu/gpu.c ----------------------------------------------------------- */
 

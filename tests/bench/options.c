@@ -50,7 +50,7 @@ static const struct argp_option options[] = {
 	{ "rows", KEY_ROWS, "ROW,...", 0, "Only these rows", 0 },
 	{ "runs", KEY_NUMBERS + 0, "N", 0, "The medians are of N runs; 7, on a GPU 5", 0 },
 	{ "run-ms", KEY_NUMBERS + 1, "N", 0, "Of a measurement that goes on for some time; 120", 0 },
-	{ "seconds", KEY_NUMBERS + 2, "N", 0, "Of all rows together; 7200, on a GPU 300", 0 },
+	{ "seconds", KEY_NUMBERS + 2, "N", 0, "Of all rows together; 7200, on a GPU 450", 0 },
 	{ "device", KEY_DEVICE, "NAME", 0, "host, cuda or cuda:N; on a GPU cuda, else host", 0 },
 	{ "threads", KEY_THREADS, "N,...", 0, "Threads and workers of jobs and trace; 1,4,8,16", 0 },
 	{ "gpus", KEY_GPUS, "N,...", 0, "How many GPUs in devices, beside one; 2,4,8", 0 },
@@ -287,7 +287,7 @@ void bench_options_parse(struct bench_options *opt, int argc, char **argv)
 	*opt = (struct bench_options){
 		.info = RNL_DEVICE_INFO_INIT,
 		.runs = bench_gpu_begin ? 5 : 7,
-		.seconds = bench_gpu_begin ? 300 : 7200,
+		.seconds = bench_gpu_begin ? 450 : 7200,
 		.run_ms = 120,
 		.screen_ms = 40,
 		.samples = 400,

@@ -89,6 +89,19 @@ const struct bench_row bench_rows[] = {
 			{ RUNNEL, "1024 workers", "25" },
 		},
 	},
+	{
+		.name = "classes", .work = &bench_classes_submit,
+		.about = "a submit to a class, beside one in a pool without classes",
+		.patience_s = 300, .shift = 1,
+		.lines = {
+			{ "a submit, all workers busy", "ns", BENCH_HAND_PLUS, 10, LESS },
+			{ "a submit while the workers take jobs", "ns", BENCH_NO_GOAL, 0, LESS },
+		},
+		.ways = {
+			{ HAND, "no classes", "01" },
+			{ RUNNEL, "two classes", "01" },
+		},
+	},
 	/* ---- make bench-gpu ---- */
 	{
 		.name = "jobs", .work = &bench_jobs, .by = BENCH_BY_THREADS | BENCH_BY_KIND,
@@ -218,6 +231,41 @@ const struct bench_row bench_rows[] = {
 			{ HAND, "without priority", "21" },
 			{ HAND, "priority", "01" },
 			{ RUNNEL, "RNL_URGENT", "01" },
+		},
+	},
+	{
+		.name = "classes", .work = &bench_classes,
+		.about = "the GPU's time for classes that always have work, by the GPU's clock",
+		.patience_s = 600, .shift = 1, .gpu = true,
+		/* rows/gpu/classes.c: the first four lines are for each of three pairs of lengths. */
+		.lines = {
+			{ "weights 3:1, A's part", "%", BENCH_NO_GOAL, 0, LESS },
+			{ "weights 3:1, the worst second's", "%", BENCH_NO_GOAL, 0, LESS },
+			{ "weights 3:1, its distance from 75", "%", BENCH_ABSOLUTE, 1, LESS },
+			{ "weights 3:1, the GPU is busy", "%", BENCH_ABSOLUTE, 99, MORE },
+			{ "weights 4:2:1 of 0.5 ms, the worst is off by", "%", BENCH_ABSOLUTE, 3, LESS },
+			{ "16 equal classes of 0.2 ms, Jain's index", "", BENCH_ABSOLUTE, 0.99, MORE },
+		},
+		.ways = {
+			{ HAND, "streams by weight", "" },
+			{ RUNNEL, "classes", "" },
+		},
+	},
+	{
+		.name = "classes", .work = &bench_classes_tail,
+		.about = "a kernel of 10 us of a class of priority -4, while another class fills the GPU",
+		.patience_s = 600, .shift = 1, .gpu = true,
+		/* rows/gpu/classes.c: for each of three lengths of the flood's blocks. */
+		.lines = {
+			{ "priority -4 under a flood, p50", "us", BENCH_HAND_PLUS, 20, LESS },
+			{ "priority -4 under a flood, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the flood's part of the GPU", "%", BENCH_NO_GOAL, 0, MORE },
+		},
+		.ways = {
+			{ HAND, "equal streams", "" },
+			{ HAND, "stream priority", "" },
+			{ RUNNEL, "flood of 1 at a time", "" },
+			{ RUNNEL, "flood of 2 at a time", "" },
 		},
 	},
 	{
