@@ -264,8 +264,8 @@ const struct bench_row bench_rows[] = {
 		.ways = {
 			{ HAND, "equal streams", "" },
 			{ HAND, "stream priority", "" },
+			{ RUNNEL, "an urgent worker", "" },
 			{ RUNNEL, "flood of 1 at a time", "" },
-			{ RUNNEL, "flood of 2 at a time", "" },
 		},
 	},
 	{

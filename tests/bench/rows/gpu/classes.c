@@ -13,8 +13,8 @@
  *	the GPU, it is busy for the sum of their times.
  *	A sample of the tail is a kernel of one block, a millisecond after the last one's end: by
  *	hand issued and synced, else a job of priority -4, from its submit until the waiter has
- *	returned. It waits for the jobs that the flood's class has under way, so that class may have
- *	only one, or two.
+ *	returned. Its class has an urgent worker, or it shares the flood's workers: then it waits for
+ *	the jobs that the flood's class has under way, of which that class may have only one.
  */
 #include "gpu/work.h"
 
@@ -304,8 +304,10 @@ static void measure_tail(void *arg, unsigned way, double *values)
 
 	low.priority = 3;
 	high.priority = -4;
-	/* One job may start in any case; an estimate is not exact, so two have some more. */
-	low.max_device_ns = side == 2 ? 1 : flood->ns[0] * 5 / 2;
+	if (side == 2)
+		high.flags = RNL_CLASS_URGENT;
+	else
+		low.max_device_ns = 1;	/* one job may start in any case */
 	class = create_class(b, high);
 	bench_rnl(gpu_job_init(&job, run_sample), "rnl_job_init");
 	bench_rnl(rnl_job_set_class(&job, class), "rnl_job_set_class");
@@ -344,6 +346,7 @@ static struct bench *begin(const struct bench_run *run)
 	gpu_crew_start(&b->crew, run->opt->info.ordinal, RNL_STREAM_PRIVATE, CLASSES_MAX, by_stream,
 		       b);
 	attr.max_in_flight = IN_FLIGHT;
+	attr.nr_urgent = 1;
 	b->pool = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, WORKERS, &attr);
 	return b;
 }
