@@ -14,8 +14,10 @@
 #ifndef RNL_CLASS_COST_H
 #define RNL_CLASS_COST_H
 
+#include <math.h>
 #include <stdint.h>
 
+#include "class/share_clock.h"
 #include "sys/atomic.h"
 #include "sys/sizes.h"
 
@@ -23,10 +25,16 @@
 #define RNL__COST_NS_BITS 40u
 #define RNL__COST_MOST ((UINT64_C(1) << RNL__COST_NS_BITS) - 1)
 #define RNL__COST_MEASURED 2u	/* jobs */
+#define RNL__COST_VARY 0.3f		/* more: the ends of jobs beside each other only look like turns */
+#define RNL__COST_JOBS 256u	/* that a mean of a measure is about */
 
 struct rnl__costs {
 	_Atomic uint64_t upper;		/* the upper tenth, ns */
 	_Atomic uint64_t known[RNL__COST_ENTRIES]; /* function << 42 | measured << 40 | mean, ns */
+	struct {
+		_Atomic uint32_t nr;	/* jobs, RNL__COST_JOBS at most */
+		_Atomic float turn, beside; /* means of the two measures, ns */
+	} seen[RNL__COST_ENTRIES];
 };
 
 static inline void rnl__costs_init(struct rnl__costs *costs)
@@ -73,6 +81,41 @@ static inline uint64_t rnl__cost_guess(struct rnl__costs *costs, const void *fn)
 	const uint64_t known = rnl__cost_known(costs, fn);
 
 	return known ? known : rnl__figure_read(&costs->upper);
+}
+
+/* Moves a mean of the last @nr values, and returns it. */
+static inline float rnl__cost_mean(_Atomic float *mean, float value, unsigned nr)
+{
+	/* relaxed: a lost update is one job of many */
+	float old = atomic_load_explicit(mean, memory_order_relaxed);
+
+	old += (value - old) / (float)nr;
+	/* relaxed: as above */
+	atomic_store_explicit(mean, old, memory_order_relaxed);
+	return old;
+}
+
+/*
+ * Returns what a job has used of its device, by the better of two measures: share_clock.h.
+ * @turn: if jobs take turns; @beside: if they run beside each other.
+ */
+static inline uint64_t rnl__cost_used(struct rnl__costs *costs, struct rnl__share_clock *clock,
+				      const void *fn, uint64_t turn, uint64_t beside)
+{
+	unsigned at, nr = 1;
+	const uint64_t name = rnl__cost_name(fn, &at);
+	float turns, besides, vary, mean;
+
+	if (rnl__figure_read(&costs->known[at]) >> 42 == name >> 42)
+		nr = (unsigned)rnl__smaller(rnl__figure_read(&costs->seen[at].nr) + 1, RNL__COST_JOBS);
+	rnl__figure_write(&costs->seen[at].nr, nr);
+	turns = rnl__cost_mean(&costs->seen[at].turn, (float)turn, nr);
+	besides = rnl__cost_mean(&costs->seen[at].beside, (float)beside, nr);
+	mean = rnl__cost_mean(&clock->mean, (turns + besides) / 2, RNL__COST_JOBS);
+	vary = rnl__cost_mean(&clock->turns_vary, fabsf((float)turn - turns), RNL__COST_JOBS);
+	turns = rnl__cost_mean(&clock->turns_differ, fabsf(turns - mean), RNL__COST_JOBS);
+	besides = rnl__cost_mean(&clock->besides_differ, fabsf(besides - mean), RNL__COST_JOBS);
+	return turns > besides && vary < RNL__COST_VARY * mean ? turn : beside;
 }
 
 /* Notes what a job has cost. */

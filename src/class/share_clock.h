@@ -8,6 +8,13 @@
  *	up to the time in which the device was busy.
  *	One word has n, and an offset c: the clock shows now / n + c.  A change of n changes c, so
  *	that the clock does not jump.  Differences are taken modulo 2^53, 104 days.
+ *	A GPU does not say when a job's kernels ran, only when its stream came to the job's end.
+ *	Since the end before, on that stream, the job has run beside other workers' jobs: then it
+ *	has used this clock's time.  Or it has waited for its turn, because one job fills the
+ *	device: then it has used the time since the last end on any stream.  Both measures add up
+ *	to the same, and the wrong one gives each function about the mean.  So that is taken by
+ *	which the means of functions differ more: cost.h.  Jobs that run beside each other and end
+ *	together look as if they took turns, but for times that are far from their function's mean.
  */
 #ifndef RNL_CLASS_SHARE_CLOCK_H
 #define RNL_CLASS_SHARE_CLOCK_H
@@ -25,6 +32,10 @@ _Static_assert(RNL_WORKERS_MAX < 1 << RNL__SHARE_BITS, "the number of busy worke
 
 struct rnl__share_clock {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word; /* n << 53 | c */
+	_Atomic uint64_t ended;		/* the time of the last end, or when the device became busy */
+	/* Of the last jobs: the mean, and how far functions' means by turns, and beside, are from it. */
+	_Atomic float mean, turns_differ, besides_differ;
+	_Atomic float turns_vary;	/* how far jobs are from their functions' means, by turns */
 };
 
 static inline uint64_t rnl__share_clock_at(uint64_t word, uint64_t now)
@@ -64,7 +75,23 @@ static inline uint64_t rnl__share_clock_change(struct rnl__share_clock *clock, i
 		&clock->word, &old,
 		n << (64 - RNL__SHARE_BITS) | ((at - (n ? now / n : 0)) & RNL__SHARE_MASK),
 		memory_order_relaxed, memory_order_relaxed));
+	if (!(old >> (64 - RNL__SHARE_BITS)))
+		rnl__figure_write(&clock->ended, now);
 	return at;
+}
+
+/* A job's end is seen at @now: returns the time since the end before on the device. */
+static inline uint64_t rnl__share_clock_end(struct rnl__share_clock *clock, uint64_t now)
+{
+	uint64_t old = rnl__peek(&clock->ended);
+
+	while (old < now) {
+		/* relaxed: see rnl__share_clock_read() */
+		if (atomic_compare_exchange_weak_explicit(&clock->ended, &old, now, memory_order_relaxed,
+							  memory_order_relaxed))
+			return now - old;
+	}
+	return 0;
 }
 
 #endif

@@ -94,10 +94,11 @@ uint64_t rnl__charge_of_empty(struct rnl__worker *w)
 static void charge_reached_jobs(struct rnl__worker *w, bool all)
 {
 	const uint64_t before = w->charged, before_at = w->charged_at, ns = charge_since(w);
-	const uint64_t passed = w->charged_at - before_at;
+	const uint64_t seen_at = w->charged_at, passed = seen_at - before_at;
 	const uint64_t least = all ? ns : rnl__smaller(ns, rnl__share_clock_since(w->begun, before));
 	const uint64_t guess = passed ? (uint64_t)((double)w->charge_sum * (double)ns / (double)passed) : 0;
 
+	w->turn_ns = rnl__share_clock_end(clock_of(w), seen_at);
 	w->charge_ns = rnl__larger(least, rnl__smaller(ns, guess));
 	if (w->charge_ns == ns)
 		return;
@@ -123,13 +124,25 @@ void rnl__charge_reaches(struct rnl__worker *w)
 	charge_reached_jobs(w, !job);
 }
 
-uint64_t rnl__charge_part(struct rnl__worker *w, const struct rnl_job *job)
+/* Returns the job's part of a time that belongs to all jobs that were reached with it. */
+static uint64_t part_of(struct rnl__worker *w, const struct rnl_job *job, uint64_t ns)
 {
-	const uint64_t ns = rnl__pace_of(&w->inflight.pace, job->seq);
+	const uint64_t estimate = rnl__pace_of(&w->inflight.pace, job->seq);
 
 	if (!w->charge_nr)
 		return 0;
 	/* Internal jobs have no estimate: together with such jobs, all have equal parts. */
-	return w->charge_sum ? (uint64_t)((double)w->charge_ns * (double)ns / (double)w->charge_sum) :
-			       w->charge_ns / w->charge_nr;
+	return w->charge_sum ? (uint64_t)((double)ns * (double)estimate / (double)w->charge_sum) :
+			       ns / w->charge_nr;
+}
+
+void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job)
+{
+	const bool ran = !(job->flags & RNL__JOB_UNRUN);
+	uint64_t ns = part_of(w, job, w->charge_ns);
+
+	if (ran && job->class_index & RNL__CLASS_CHARGED)
+		ns = rnl__cost_used(&charged_class(w, job)->costs, clock_of(w),
+				    (const void *)(uintptr_t)job->fn, part_of(w, job, w->turn_ns), ns);
+	rnl__charge_ends(w, job, ns, ran);
 }

@@ -5,8 +5,9 @@
  * DESIGN
  *	A worker is busy from the start of a function until it has no work.  Its device's clock
  *	(class/share_clock.h) divides the time among the busy workers.  A job is charged the clock's time
- *	since the job before it ended on this worker's stream.  Jobs that are seen to end together
- *	share their time in proportion to the estimates of pace.h.
+ *	since the job before it ended on this worker's stream; or, if the device's jobs take turns,
+ *	the time since the last end on the device.  Jobs that are seen to end together share their
+ *	time in proportion to the estimates of pace.h.
  *	An end may be seen late, after a later job's function.  Then the jobs that have ended are
  *	charged their estimates, at least the time until that function was called, and the later
  *	job the rest.
@@ -27,7 +28,7 @@ void rnl__charge_begins(struct rnl__worker *w, struct rnl_job *job);
 void rnl__charge_ends(struct rnl__worker *w, struct rnl_job *job, uint64_t ns, bool ran);
 void rnl__charge_idles(struct rnl__worker *w);
 void rnl__charge_reaches(struct rnl__worker *w);
-uint64_t rnl__charge_part(struct rnl__worker *w, const struct rnl_job *job);
+void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job);
 uint64_t rnl__charge_of_empty(struct rnl__worker *w);
 
 /* A job's function is about to be called. */
@@ -65,7 +66,7 @@ static inline void rnl__charge_reached(struct rnl__worker *w)
 static inline void rnl__charge_passed(struct rnl__worker *w, struct rnl_job *job)
 {
 	if (__builtin_expect(w->clocked, false))
-		rnl__charge_ends(w, job, rnl__charge_part(w, job), !(job->flags & RNL__JOB_UNRUN));
+		rnl__charge_passes(w, job);
 }
 
 /* The worker has no work. */
