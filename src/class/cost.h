@@ -25,8 +25,7 @@
 #define RNL__COST_NS_BITS 40u
 #define RNL__COST_MOST ((UINT64_C(1) << RNL__COST_NS_BITS) - 1)
 #define RNL__COST_MEASURED 2u	/* jobs */
-#define RNL__COST_VARY 0.3f		/* more: the ends of jobs beside each other only look like turns */
-#define RNL__COST_JOBS 256u	/* that a mean of a measure is about */
+#define RNL__COST_JOBS 64u	/* that a mean of a measure is about */
 
 struct rnl__costs {
 	_Atomic uint64_t upper;		/* the upper tenth, ns */
@@ -34,6 +33,7 @@ struct rnl__costs {
 	struct {
 		_Atomic uint32_t nr;	/* jobs, RNL__COST_JOBS at most */
 		_Atomic float turn, beside; /* means of the two measures, ns */
+		_Atomic float took;	/* mean from the end before on the stream */
 	} seen[RNL__COST_ENTRIES];
 };
 
@@ -97,10 +97,11 @@ static inline float rnl__cost_mean(_Atomic float *mean, float value, unsigned nr
 
 /*
  * Returns what a job has used of its device, by the better of two measures: share_clock.h.
- * @turn: if jobs take turns; @beside: if they run beside each other.
+ * @turn: if jobs take turns; @beside: if they run beside each other; @took: since the end before on
+ * the stream.
  */
 static inline uint64_t rnl__cost_used(struct rnl__costs *costs, struct rnl__share_clock *clock,
-				      const void *fn, uint64_t turn, uint64_t beside)
+				      const void *fn, uint64_t turn, uint64_t beside, uint64_t took)
 {
 	unsigned at, nr = 1;
 	const uint64_t name = rnl__cost_name(fn, &at);
@@ -111,11 +112,23 @@ static inline uint64_t rnl__cost_used(struct rnl__costs *costs, struct rnl__shar
 	rnl__figure_write(&costs->seen[at].nr, nr);
 	turns = rnl__cost_mean(&costs->seen[at].turn, (float)turn, nr);
 	besides = rnl__cost_mean(&costs->seen[at].beside, (float)beside, nr);
+	(void)rnl__cost_mean(&costs->seen[at].took, (float)took, (unsigned)rnl__smaller(nr, 8));
 	mean = rnl__cost_mean(&clock->mean, (turns + besides) / 2, RNL__COST_JOBS);
 	vary = rnl__cost_mean(&clock->turns_vary, fabsf((float)turn - turns), RNL__COST_JOBS);
 	turns = rnl__cost_mean(&clock->turns_differ, fabsf(turns - mean), RNL__COST_JOBS);
 	besides = rnl__cost_mean(&clock->besides_differ, fabsf(besides - mean), RNL__COST_JOBS);
-	return turns > besides && vary < RNL__COST_VARY * mean ? turn : beside;
+	return turns > besides && turns > vary ? turn : beside;
+}
+
+/* Returns how long a job takes from the end before on its stream, on average; 0: not known. */
+static inline uint64_t rnl__cost_took(struct rnl__costs *costs, const void *fn)
+{
+	unsigned at;
+
+	if (!rnl__cost_known(costs, fn))
+		return 0;
+	(void)rnl__cost_name(fn, &at);
+	return (uint64_t)rnl__figure_read(&costs->seen[at].took);
 }
 
 /* Notes what a job has cost. */

@@ -14,7 +14,8 @@
  *	device: then it has used the time since the last end on any stream.  Both measures add up
  *	to the same, and the wrong one gives each function about the mean.  So that is taken by
  *	which the means of functions differ more: cost.h.  Jobs that run beside each other and end
- *	together look as if they took turns, but for times that are far from their function's mean.
+ *	together look as if they took turns, but their times are farther from their function's mean
+ *	than that is from other functions'.
  */
 #ifndef RNL_CLASS_SHARE_CLOCK_H
 #define RNL_CLASS_SHARE_CLOCK_H

@@ -99,6 +99,7 @@ static void charge_reached_jobs(struct rnl__worker *w, bool all)
 	const uint64_t guess = passed ? (uint64_t)((double)w->charge_sum * (double)ns / (double)passed) : 0;
 
 	w->turn_ns = rnl__share_clock_end(clock_of(w), seen_at);
+	w->took_ns = passed;
 	w->charge_ns = rnl__larger(least, rnl__smaller(ns, guess));
 	if (w->charge_ns == ns)
 		return;
@@ -143,6 +144,18 @@ void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job)
 
 	if (ran && job->class_index & RNL__CLASS_CHARGED)
 		ns = rnl__cost_used(&charged_class(w, job)->costs, clock_of(w),
-				    (const void *)(uintptr_t)job->fn, part_of(w, job, w->turn_ns), ns);
+				    (const void *)(uintptr_t)job->fn, part_of(w, job, w->turn_ns), ns,
+				    part_of(w, job, w->took_ns));
 	rnl__charge_ends(w, job, ns, ran);
+}
+
+uint64_t rnl__charge_next_end(struct rnl__worker *w)
+{
+	const struct rnl_job *job = w->inflight.first;
+	uint64_t took;
+
+	if (!job || !(job->class_index & RNL__CLASS_CHARGED))
+		return 0;
+	took = rnl__cost_took(&charged_class(w, job)->costs, (const void *)(uintptr_t)job->fn);
+	return took ? w->charged_at + took : 0;
 }

@@ -30,6 +30,7 @@ void rnl__charge_idles(struct rnl__worker *w);
 void rnl__charge_reaches(struct rnl__worker *w);
 void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job);
 uint64_t rnl__charge_of_empty(struct rnl__worker *w);
+uint64_t rnl__charge_next_end(struct rnl__worker *w);
 
 /* A job's function is about to be called. */
 static inline void rnl__charge_begin(struct rnl__worker *w, struct rnl_job *job)
@@ -67,6 +68,12 @@ static inline void rnl__charge_passed(struct rnl__worker *w, struct rnl_job *job
 {
 	if (__builtin_expect(w->clocked, false))
 		rnl__charge_passes(w, job);
+}
+
+/* Returns when the first job of the stream will end, by its class's jobs before; 0: not known. */
+static inline uint64_t rnl__charge_expects(struct rnl__worker *w)
+{
+	return __builtin_expect(w->clocked, false) ? rnl__charge_next_end(w) : 0;
 }
 
 /* The worker has no work. */

@@ -190,7 +190,7 @@ static void end_works(void)
 		at = rnl__share_clock_read(&model.clock, model.now);
 		ns = rnl__cost_used(&c->class.costs, &model.clock, &c->fn,
 				    rnl__share_clock_end(&model.clock, model.now),
-				    rnl__share_clock_since(at, work->began));
+				    rnl__share_clock_since(at, work->began), 0);
 		rnl__class_end(&c->class, &c->fn, work->charged, ns, true, model.now, 1);
 		work->began = at;
 		work->client = NULL;
