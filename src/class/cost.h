@@ -95,17 +95,25 @@ static inline float rnl__cost_mean(_Atomic float *mean, float value, unsigned nr
 	return old;
 }
 
+/* Returns true if the device's jobs take turns: share_clock.h. */
+static inline bool rnl__cost_turns(struct rnl__share_clock *clock)
+{
+	const float differ = rnl__figure_read(&clock->turns_differ);
+
+	return differ > rnl__figure_read(&clock->besides_differ) &&
+	       differ > rnl__figure_read(&clock->turns_vary);
+}
+
 /*
- * Returns what a job has used of its device, by the better of two measures: share_clock.h.
- * @turn: if jobs take turns; @beside: if they run beside each other; @took: since the end before on
- * the stream.
+ * Learns from a job that was seen to end alone.  @turn: what it has used if jobs take turns; @beside:
+ * if they run beside each other; @took: since the end before on its stream.
  */
-static inline uint64_t rnl__cost_used(struct rnl__costs *costs, struct rnl__share_clock *clock,
-				      const void *fn, uint64_t turn, uint64_t beside, uint64_t took)
+static inline void rnl__cost_learn(struct rnl__costs *costs, struct rnl__share_clock *clock,
+				   const void *fn, uint64_t turn, uint64_t beside, uint64_t took)
 {
 	unsigned at, nr = 1;
 	const uint64_t name = rnl__cost_name(fn, &at);
-	float turns, besides, vary, mean;
+	float turns, besides, mean;
 
 	if (rnl__figure_read(&costs->known[at]) >> 42 == name >> 42)
 		nr = (unsigned)rnl__smaller(rnl__figure_read(&costs->seen[at].nr) + 1, RNL__COST_JOBS);
@@ -114,10 +122,20 @@ static inline uint64_t rnl__cost_used(struct rnl__costs *costs, struct rnl__shar
 	besides = rnl__cost_mean(&costs->seen[at].beside, (float)beside, nr);
 	(void)rnl__cost_mean(&costs->seen[at].took, (float)took, (unsigned)rnl__smaller(nr, 8));
 	mean = rnl__cost_mean(&clock->mean, (turns + besides) / 2, RNL__COST_JOBS);
-	vary = rnl__cost_mean(&clock->turns_vary, fabsf((float)turn - turns), RNL__COST_JOBS);
-	turns = rnl__cost_mean(&clock->turns_differ, fabsf(turns - mean), RNL__COST_JOBS);
-	besides = rnl__cost_mean(&clock->besides_differ, fabsf(besides - mean), RNL__COST_JOBS);
-	return turns > besides && turns > vary ? turn : beside;
+	(void)rnl__cost_mean(&clock->turns_vary, fabsf((float)turn - turns), RNL__COST_JOBS);
+	(void)rnl__cost_mean(&clock->turns_differ, fabsf(turns - mean), RNL__COST_JOBS);
+	(void)rnl__cost_mean(&clock->besides_differ, fabsf(besides - mean), RNL__COST_JOBS);
+}
+
+/* Returns the mean of a function's turns; 0: not known. */
+static inline uint64_t rnl__cost_turn(struct rnl__costs *costs, const void *fn)
+{
+	unsigned at;
+
+	if (!rnl__cost_known(costs, fn))
+		return 0;
+	(void)rnl__cost_name(fn, &at);
+	return (uint64_t)rnl__figure_read(&costs->seen[at].turn);
 }
 
 /* Returns how long a job takes from the end before on its stream, on average; 0: not known. */

@@ -6,6 +6,8 @@
 #include "sys/sizes.h"
 #include "worker/charge.h"
 
+#define NAP_PART 16u		/* of the mean time between two ends on the device */
+
 static struct rnl__share_clock *clock_of(struct rnl__worker *w)
 {
 	return &rnl__classes_of(w->pool)->clocks[w->device_index];
@@ -108,6 +110,16 @@ static void charge_reached_jobs(struct rnl__worker *w, bool all)
 	w->charged_at = before_at + (uint64_t)((double)passed * (double)w->charge_ns / (double)ns);
 }
 
+/* Returns how much of the device's time a job takes, on average, if jobs take turns. */
+static uint64_t turn_of(struct rnl__worker *w, const struct rnl_job *job)
+{
+	uint64_t ns = 0;
+
+	if (job->class_index & RNL__CLASS_CHARGED)
+		ns = rnl__cost_turn(&charged_class(w, job)->costs, (const void *)(uintptr_t)job->fn);
+	return ns ? ns : rnl__pace_of(&w->inflight.pace, job->seq);
+}
+
 void rnl__charge_reaches(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
@@ -117,45 +129,54 @@ void rnl__charge_reaches(struct rnl__worker *w)
 
 	if (!f->first || f->first->seq > reached)
 		return;
-	w->charge_sum = w->charge_nr = 0;
+	w->charge_sum = w->turn_sum = w->charge_nr = 0;
 	for (job = f->first; job && job->seq <= reached; job = job->link) {
 		w->charge_sum += rnl__pace_of(&f->pace, job->seq);
+		w->turn_sum += turn_of(w, job);
 		w->charge_nr++;
 	}
 	charge_reached_jobs(w, !job);
 }
 
-/* Returns the job's part of a time that belongs to all jobs that were reached with it. */
-static uint64_t part_of(struct rnl__worker *w, const struct rnl_job *job, uint64_t ns)
+/* Returns a job's part of a time that belongs to all jobs that were reached with it. */
+static uint64_t part_of(struct rnl__worker *w, uint64_t ns, uint64_t estimate, uint64_t sum)
 {
-	const uint64_t estimate = rnl__pace_of(&w->inflight.pace, job->seq);
-
 	if (!w->charge_nr)
 		return 0;
 	/* Internal jobs have no estimate: together with such jobs, all have equal parts. */
-	return w->charge_sum ? (uint64_t)((double)ns * (double)estimate / (double)w->charge_sum) :
-			       ns / w->charge_nr;
+	return sum ? (uint64_t)((double)ns * (double)estimate / (double)sum) : ns / w->charge_nr;
 }
 
 void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job)
 {
+	const void *fn = (const void *)(uintptr_t)job->fn;
 	const bool ran = !(job->flags & RNL__JOB_UNRUN);
-	uint64_t ns = part_of(w, job, w->charge_ns);
+	struct rnl__share_clock *clock = clock_of(w);
+	struct rnl__costs *costs;
+	uint64_t ns, turn;
 
-	if (ran && job->class_index & RNL__CLASS_CHARGED)
-		ns = rnl__cost_used(&charged_class(w, job)->costs, clock_of(w),
-				    (const void *)(uintptr_t)job->fn, part_of(w, job, w->turn_ns), ns,
-				    part_of(w, job, w->took_ns));
-	rnl__charge_ends(w, job, ns, ran);
+	if (!(job->class_index & RNL__CLASS_CHARGED))
+		return;
+	costs = &charged_class(w, job)->costs;
+	ns = part_of(w, w->charge_ns, rnl__pace_of(&w->inflight.pace, job->seq), w->charge_sum);
+	turn = part_of(w, w->turn_ns, turn_of(w, job), w->turn_sum);
+	/* Jobs that were reached together say nothing of each one. */
+	if (ran && w->charge_nr == 1)
+		rnl__cost_learn(costs, clock, fn, turn, ns, w->took_ns);
+	rnl__charge_ends(w, job, ran && rnl__cost_turns(clock) ? turn : ns, ran);
 }
 
-uint64_t rnl__charge_next_end(struct rnl__worker *w)
+uint64_t rnl__charge_naps(struct rnl__worker *w, uint64_t now, uint64_t nap)
 {
 	const struct rnl_job *job = w->inflight.first;
-	uint64_t took;
+	const uint64_t mean = (uint64_t)rnl__figure_read(&clock_of(w)->mean);
+	uint64_t took = 0, end;
 
-	if (!job || !(job->class_index & RNL__CLASS_CHARGED))
-		return 0;
-	took = rnl__cost_took(&charged_class(w, job)->costs, (const void *)(uintptr_t)job->fn);
-	return took ? w->charged_at + took : 0;
+	if (job && job->class_index & RNL__CLASS_CHARGED)
+		took = rnl__cost_took(&charged_class(w, job)->costs, (const void *)(uintptr_t)job->fn);
+	if (!took)
+		return nap;
+	end = w->charged_at + took;
+	nap = rnl__smaller(nap, mean / NAP_PART);
+	return rnl__smaller(nap, now < end ? (end - now) / 2 : (now - end) / 8);
 }

@@ -30,7 +30,7 @@ void rnl__charge_idles(struct rnl__worker *w);
 void rnl__charge_reaches(struct rnl__worker *w);
 void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job);
 uint64_t rnl__charge_of_empty(struct rnl__worker *w);
-uint64_t rnl__charge_next_end(struct rnl__worker *w);
+uint64_t rnl__charge_naps(struct rnl__worker *w, uint64_t now, uint64_t nap);
 
 /* A job's function is about to be called. */
 static inline void rnl__charge_begin(struct rnl__worker *w, struct rnl_job *job)
@@ -70,10 +70,13 @@ static inline void rnl__charge_passed(struct rnl__worker *w, struct rnl_job *job
 		rnl__charge_passes(w, job);
 }
 
-/* Returns when the first job of the stream will end, by its class's jobs before; 0: not known. */
-static inline uint64_t rnl__charge_expects(struct rnl__worker *w)
+/*
+ * Shortens a nap during which the device works: an end that is seen late makes the next job, of
+ * another worker, seem short.  The nap ends before the expected end of the stream's first job.
+ */
+static inline uint64_t rnl__charge_nap(struct rnl__worker *w, uint64_t now, uint64_t nap)
 {
-	return __builtin_expect(w->clocked, false) ? rnl__charge_next_end(w) : 0;
+	return __builtin_expect(w->clocked, false) ? rnl__charge_naps(w, now, nap) : nap;
 }
 
 /* The worker has no work. */

@@ -17,13 +17,10 @@
 /*
  * A nap while the device works lasts an eighth of the time waited so far, so the worker wakes late
  * by no more than that.  Naps of 0.1 ms cost 4 % of a CPU, so longer naps last a sixty-fourth.
- * In a pool with classes, which are charged for the time between ends, a nap lasts half of the time
- * until the expected end of the job, and from then on an eighth of the time since.
  */
 #define NAP_MIN_NS 4000u
 #define NAP_MID_NS 100000u
 #define NAP_MAX_NS 1000000u
-#define NAP_LATE_NS 40000u	/* with classes, after the expected end */
 #define YIELD_NS 50000u	/* how long a worker that waits for a put yields, before it naps */
 #define ASK_NS 20000u		/* how long a full stream is queried without a nap */
 #define NAP_ASK_NS 20000u	/* the shortest nap between queries, which delay launches */
@@ -59,21 +56,13 @@ static void check_device(struct rnl__worker *w, uint64_t now)
 /* Returns how long to sleep for the device, if the wait has lasted until @now. */
 static uint64_t idle_nap(struct rnl__worker *w, uint64_t now)
 {
-	const uint64_t end = rnl__charge_expects(w);
-	const uint64_t waited = now - (end && now > end ? end : w->wait_since);
+	const uint64_t waited = now - w->wait_since;
 	const uint64_t least = rnl__inflight_silent(&w->inflight) ? NAP_ASK_NS : NAP_MIN_NS;
+	uint64_t nap = waited / 8;
 
-	if (end > now)
-		return rnl__larger(least, (end - now) / 2);
-	if (end)
-		return rnl__larger(least, rnl__smaller(waited / 8, NAP_LATE_NS));
-	if (waited / 8 < least)
-		return least;
-	if (waited / 8 < NAP_MID_NS)
-		return waited / 8;
-	if (waited / 64 < NAP_MID_NS)
-		return NAP_MID_NS;
-	return waited / 64 < NAP_MAX_NS ? waited / 64 : NAP_MAX_NS;
+	if (nap >= NAP_MID_NS)
+		nap = rnl__smaller(rnl__larger(waited / 64, NAP_MID_NS), NAP_MAX_NS);
+	return rnl__larger(rnl__charge_nap(w, now, nap), least);
 }
 
 /*

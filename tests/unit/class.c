@@ -183,14 +183,15 @@ static void end_works(void)
 	for (unsigned i = 0; i < model.nr_workers; i++) {
 		struct work *work = &model.works[i];
 		struct client *c = work->client;
-		uint64_t at, ns;
+		uint64_t at, ns, turn;
 
 		if (!c || work->left_ns)
 			continue;
 		at = rnl__share_clock_read(&model.clock, model.now);
-		ns = rnl__cost_used(&c->class.costs, &model.clock, &c->fn,
-				    rnl__share_clock_end(&model.clock, model.now),
-				    rnl__share_clock_since(at, work->began), 0);
+		turn = rnl__share_clock_end(&model.clock, model.now);
+		ns = rnl__share_clock_since(at, work->began);
+		rnl__cost_learn(&c->class.costs, &model.clock, &c->fn, turn, ns, 0);
+		ns = rnl__cost_turns(&model.clock) ? turn : ns;
 		rnl__class_end(&c->class, &c->fn, work->charged, ns, true, model.now, 1);
 		work->began = at;
 		work->client = NULL;
