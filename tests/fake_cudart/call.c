@@ -165,7 +165,10 @@ static bool survives(enum fake_function function)
 	switch (function) {
 	case FAKE_cuCtxPopCurrent:
 	case FAKE_cuCtxPushCurrent:
+	case FAKE_cuDevResourceGenerateDesc:
+	case FAKE_cuDevSmResourceSplitByCount:
 	case FAKE_cuDeviceGet:
+	case FAKE_cuDeviceGetDevResource:
 	case FAKE_cuDevicePrimaryCtxRetain:
 	case FAKE_cudaDriverGetVersion:
 	case FAKE_cudaGetDevice:
@@ -256,6 +259,7 @@ void fake_alive(struct fake_alive *alive)
 		.pools = fake__nr(FAKE_POOL),
 		.graphs = fake__nr(FAKE_GRAPH) + fake__nr(FAKE_GRAPH_EXEC) +
 			  fake__nr(FAKE_KERNEL_GRAPH) + fake__nr(FAKE_KERNEL_EXEC),
+		.greens = fake__nr(FAKE_GREEN),
 	};
 	for (s = fake__streams; s; s = s->next) {
 		alive->executors += s->running;

@@ -176,7 +176,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 		.totalGlobalMem = fake__settings.memory_bytes,
 		.maxThreadsPerBlock = (int)THREADS_MAX,
 		.major = 9,
-		.multiProcessorCount = 2,
+		.multiProcessorCount = (int)fake__settings.nr_sms,
 		.asyncEngineCount = 2,
 		.unifiedAddressing = 1,
 		.memoryPoolsSupported = 1,

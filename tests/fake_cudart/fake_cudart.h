@@ -28,6 +28,8 @@
  *	memory=BYTES[K|M|G]		the device's size; set before its first use (256M)
  *	pinned=BYTES[K|M|G]		limit of page-locked memory
  *	nowrite				no cuStreamWriteValue32
+ *	nogreen				no green contexts, as before CUDA 12.5
+ *	sms=N				multiprocessors of a device (20), in groups of 8
  *	absent=CODE			there is no driver: each call fails with CODE
  *	devices=N			1 to 16 (1); they share one memory; each block has an owner
  *	strangers			no two devices are peers
@@ -74,10 +76,11 @@ struct fake_alive {
 	uint64_t device_bytes;		/* allocated */
 	uint64_t kept_bytes;		/* free, but kept by memory pools */
 	uint64_t pinned_bytes;
-	unsigned streams;		/* made by cudaStreamCreate...() */
+	unsigned streams;		/* made by cudaStreamCreate...(), or in green contexts */
 	unsigned thread_streams;	/* per-thread default streams of living threads */
 	unsigned executors;
 	unsigned events, pools, graphs;	/* executable graphs included */
+	unsigned greens;		/* green contexts */
 };
 void fake_alive(struct fake_alive *alive);
 
@@ -91,6 +94,12 @@ bool fake_has_context(int device);
 /* Properties of a stream (a cudaStream_t). */
 int fake_stream_priority(void *stream);
 uint64_t fake_stream_id(void *stream);
+
+/* Returns the multiprocessors that a stream's kernels may use. */
+struct fake_sms {
+	unsigned first, nr;
+};
+struct fake_sms fake_stream_sms(void *stream);
 
 /* A kernel of the double.  The struct's address is its CUfunction. */
 #define FAKE_KERNEL_MAGIC 0x6b65726eu

@@ -340,11 +340,15 @@ static bool is_ready(const struct kernel_graph *graph, const struct node *node, 
 static CUresult launch(CUgraphExec handle, CUstream stream)
 {
 	const struct kernel_graph *exec = fake__handle(handle, FAKE_KERNEL_EXEC);
+	struct fake_stream *on;
 	bool done[NODES_MAX] = { false };
 	CUresult code = CUDA_SUCCESS;
 
-	if (!exec)
+	if (!exec || fake__stream_of(stream, &on) != cudaSuccess)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* A kernel node that was made from a function runs in the function's context (documented). */
+	if (on->green)
+		fake__misuse("a graph's kernels run on every SM, not on those of the stream");
 	for (size_t left = exec->nr; left && code == CUDA_SUCCESS; left--) {
 		size_t i = exec->nr - 1;
 
@@ -370,57 +374,45 @@ static CUresult destroy(void *handle, enum fake_kind kind)
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* Returns from a call of the driver, which does not change the runtime's last error. */
-#define DRIVER(name, expression) \
-	do { \
-		CUresult result_ = (CUresult)fake__call(FAKE_##name); \
-		if (result_ != CUDA_SUCCESS) \
-			return result_; \
-		fake__lock(); \
-		result_ = (expression); \
-		fake__unlock(); \
-		return result_; \
-	} while (0)
-
 static CUresult graph_create(CUgraph *graph, unsigned flags)
 {
-	DRIVER(cuGraphCreate, create(graph, flags));
+	FAKE_DRIVER(cuGraphCreate, create(graph, flags));
 }
 
 static CUresult graph_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t nr,
 			  const CUDA_KERNEL_NODE_PARAMS *params)
 {
-	DRIVER(cuGraphAddKernelNode, add(node, graph, after, nr, params, NULL));
+	FAKE_DRIVER(cuGraphAddKernelNode, add(node, graph, after, nr, params, NULL));
 }
 
 static CUresult graph_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-	DRIVER(cuGraphInstantiateWithFlags, instantiate(exec, graph, flags));
+	FAKE_DRIVER(cuGraphInstantiateWithFlags, instantiate(exec, graph, flags));
 }
 
 static CUresult exec_set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
 {
-	DRIVER(cuGraphExecKernelNodeSetParams, set(exec, node, params));
+	FAKE_DRIVER(cuGraphExecKernelNodeSetParams, set(exec, node, params));
 }
 
 static CUresult exec_enable(CUgraphExec exec, CUgraphNode node, unsigned on)
 {
-	DRIVER(cuGraphNodeSetEnabled, enable(exec, node, on));
+	FAKE_DRIVER(cuGraphNodeSetEnabled, enable(exec, node, on));
 }
 
 static CUresult exec_launch(CUgraphExec exec, CUstream stream)
 {
-	DRIVER(cuGraphLaunch, launch(exec, stream));
+	FAKE_DRIVER(cuGraphLaunch, launch(exec, stream));
 }
 
 static CUresult exec_destroy(CUgraphExec exec)
 {
-	DRIVER(cuGraphExecDestroy, destroy(exec, FAKE_KERNEL_EXEC));
+	FAKE_DRIVER(cuGraphExecDestroy, destroy(exec, FAKE_KERNEL_EXEC));
 }
 
 static CUresult graph_destroy(CUgraph graph)
 {
-	DRIVER(cuGraphDestroy, destroy(graph, FAKE_KERNEL_GRAPH));
+	FAKE_DRIVER(cuGraphDestroy, destroy(graph, FAKE_KERNEL_GRAPH));
 }
 
 static struct fake_op op_of_copy(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
@@ -501,7 +493,7 @@ static CUresult most_threads(int *most, CUfunction function)
 
 static CUresult function_attribute(int *value, CUfunction_attribute attribute, CUfunction function)
 {
-	DRIVER(cuFuncGetAttribute, attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ?
+	FAKE_DRIVER(cuFuncGetAttribute, attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ?
 					   most_threads(value, function) :
 					   CUDA_ERROR_INVALID_VALUE);
 }
@@ -514,7 +506,7 @@ static CUresult library_function(CUfunction *function, CUkernel kernel)
 
 static CUresult kernel_function(CUfunction *function, CUkernel kernel)
 {
-	DRIVER(cuKernelGetFunction, library_function(function, kernel));
+	FAKE_DRIVER(cuKernelGetFunction, library_function(function, kernel));
 }
 
 /* A kernel has one parameter, its argument struct. */
@@ -531,12 +523,12 @@ static CUresult param_info(CUfunction function, size_t i, size_t *offset, size_t
 
 static CUresult function_param_info(CUfunction function, size_t i, size_t *offset, size_t *bytes)
 {
-	DRIVER(cuFuncGetParamInfo, param_info(function, i, offset, bytes));
+	FAKE_DRIVER(cuFuncGetParamInfo, param_info(function, i, offset, bytes));
 }
 
 static CUresult node_get(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params)
 {
-	DRIVER(cuGraphKernelNodeGetParams, get(node, params));
+	FAKE_DRIVER(cuGraphKernelNodeGetParams, get(node, params));
 }
 
 void *fake__graph_function(const char *name)

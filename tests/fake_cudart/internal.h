@@ -20,7 +20,10 @@
 #define FAKE_FUNCTIONS(X) \
 	X(cuCtxPopCurrent) \
 	X(cuCtxPushCurrent) \
+	X(cuDevResourceGenerateDesc) \
+	X(cuDevSmResourceSplitByCount) \
 	X(cuDeviceGet) \
+	X(cuDeviceGetDevResource) \
 	X(cuDevicePrimaryCtxRetain) \
 	X(cuFuncGetAttribute) \
 	X(cuFuncGetParamInfo) \
@@ -33,6 +36,9 @@
 	X(cuGraphKernelNodeGetParams) \
 	X(cuGraphLaunch) \
 	X(cuGraphNodeSetEnabled) \
+	X(cuGreenCtxCreate) \
+	X(cuGreenCtxDestroy) \
+	X(cuGreenCtxStreamCreate) \
 	X(cuKernelGetFunction) \
 	X(cuStreamWriteValue32) \
 	X(cudaDeviceCanAccessPeer) \
@@ -125,6 +131,18 @@ cudaError_t fake__said(cudaError_t code);
 		return fake__said(code_); \
 	} while (0)
 
+/* Returns from a call of the driver, which does not change the runtime's last error. */
+#define FAKE_DRIVER(name, expression) \
+	do { \
+		CUresult result_ = (CUresult)fake__call(FAKE_##name); \
+		if (result_ != CUDA_SUCCESS) \
+			return result_; \
+		fake__lock(); \
+		result_ = (expression); \
+		fake__unlock(); \
+		return result_; \
+	} while (0)
+
 void fake__lock(void);
 void fake__unlock(void);
 void fake__wait(pthread_cond_t *cond);	/* releases the lock meanwhile */
@@ -149,13 +167,14 @@ uint64_t fake__now(void);		/* ns */
 
 #define FAKE_QUEUES_MAX 32u
 #define FAKE_DEVICES_MAX 16
+#define FAKE_SM_GROUP 8u		/* as on an H200 */
 
 struct fake_settings {
 	uint64_t seed;
-	unsigned delay_calls_us, delay_ops_us;
+	unsigned delay_calls_us, delay_ops_us, nr_sms;
 	uint64_t memory_bytes, pinned_bytes, nr_queues;
 	int nr_devices, absent;
-	bool no_writes, logs, junk, stay, strangers, abort_on_misuse;
+	bool no_writes, no_greens, logs, junk, stay, strangers, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;
 extern const char *const fake__names[FAKE_NR_FUNCTIONS];
@@ -168,7 +187,7 @@ void fake__delay(unsigned up_to_us);	/* without the lock */
 /* ---- live objects, by address (registry.c) ------------------------------- */
 
 enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_REGISTERED, FAKE_STREAM, FAKE_EVENT, FAKE_POOL, FAKE_GRAPH, FAKE_GRAPH_EXEC,
-		 FAKE_KERNEL_GRAPH, FAKE_KERNEL_EXEC, FAKE_NR_KINDS };
+		 FAKE_KERNEL_GRAPH, FAKE_KERNEL_EXEC, FAKE_GREEN, FAKE_NR_KINDS };
 
 struct fake_thing {
 	uintptr_t begin;
@@ -193,6 +212,7 @@ uint64_t fake__bytes(enum fake_kind kind);
 #define FAKE_DEPTH 1021u
 
 struct fake_capture;
+struct fake_green;
 struct fake_stream;
 struct fake_record;
 
@@ -261,6 +281,8 @@ struct fake_stream {
 	bool of_thread;			/* a per-thread default stream */
 	bool running;			/* has an executor */
 	int priority;
+	struct fake_green *green;	/* its green context; NULL: the primary context */
+	struct fake_sms sms;		/* the SMs of the green context */
 	unsigned users;			/* its handle, its executor, points, waiters */
 	uint64_t issued, done;
 	uint64_t in_places;		/* unfinished operations that FAKE_DEPTH counts */
@@ -274,6 +296,9 @@ extern struct fake_stream *fake__streams;
 cudaError_t fake__stream_of(cudaStream_t handle, struct fake_stream **streamp);
 void fake__streams_init(void);		/* once, before all else; without the lock */
 struct fake_stream *fake__legacy(void);		/* NULL: never used */
+/* Creates a non-blocking stream of a green context. */
+cudaError_t fake__stream_create(cudaStream_t *handle, int device, int priority,
+				struct fake_green *green, struct fake_sms sms);
 struct fake_stream *fake__stream_get(struct fake_stream *stream);
 void fake__stream_put(struct fake_stream *stream);
 
@@ -342,6 +367,11 @@ bool fake__is_kind(const void *handle, enum fake_kind kind);	/* false is not a m
 struct fake_op *fake__captured(const void *exec, const void *node);
 /* Returns the arguments of one launch of the mover, on the heap, or NULL if there is no memory. */
 void *fake__mover_args(uint32_t nr, const void *moves, size_t *bytes);
+
+/* ---- green contexts (green.c) ------------------------------------------------ */
+
+void *fake__green_function(const char *name);	/* a function of the driver, or NULL */
+void fake__green_stream_gone(struct fake_green *green);
 
 /* ---- events (event.c) ------------------------------------------------------ */
 

@@ -300,6 +300,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **fn, unsi
 	else
 		found = fake__graph_function(symbol);
 	if (!found)
+		found = fake__green_function(symbol);
+	if (!found)
 		found = fake__context_function(symbol);
 	if (!found)
 		found = fake__log_function(symbol);

@@ -22,6 +22,7 @@ struct fake_settings fake__settings = {
 	.memory_bytes = 256u << 20,
 	.pinned_bytes = UINT64_C(4) << 30,
 	.nr_devices = 1,
+	.nr_sms = 20,
 };
 
 struct failure {
@@ -109,6 +110,10 @@ static int read_field(char *field)
 		s->no_writes = true;
 		return 0;
 	}
+	if (!strcmp(field, "nogreen")) {
+		s->no_greens = true;
+		return 0;
+	}
 	if (!strcmp(field, "strangers")) {
 		s->strangers = true;
 		return 0;
@@ -146,6 +151,8 @@ static int read_field(char *field)
 		s->pinned_bytes = number;
 	else if (!strcmp(field, "devices") && number && number <= FAKE_DEVICES_MAX)
 		s->nr_devices = (int)number;
+	else if (!strcmp(field, "sms") && number && number <= 1024)
+		s->nr_sms = (unsigned)number;
 	else if (!strcmp(field, "queues") && number <= FAKE_QUEUES_MAX)
 		s->nr_queues = number;
 	else
@@ -194,11 +201,11 @@ void fake_plan_print(FILE *to)
 	const struct fake_settings *s = &fake__settings;
 
 	fake__lock();
-	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu%s%s%s%s%s%s",
+	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu,sms=%u%s%s%s%s%s%s%s",
 		(unsigned long long)s->seed, s->delay_calls_us, s->delay_ops_us,
 		(unsigned long long)s->memory_bytes, (unsigned long long)s->pinned_bytes,
-		(unsigned long long)s->nr_queues,
-		s->no_writes ? ",nowrite" : "", s->logs ? ",logs" : "", s->junk ? ",junk" : "",
+		(unsigned long long)s->nr_queues, s->nr_sms,
+		s->no_writes ? ",nowrite" : "", s->no_greens ? ",nogreen" : "", s->logs ? ",logs" : "", s->junk ? ",junk" : "",
 		s->stay ? ",stay" : "", s->strangers ? ",strangers" : "",
 		s->abort_on_misuse ? ",misuse=abort" : "");
 	for (unsigned i = 0; i < FAILS_MAX; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Live objects by address: memory of both kinds, streams, events, memory pools, graphs.
+ * Live objects by address: memory of both kinds, streams, events, memory pools, graphs, green
+ * contexts.
  *
  * DESIGN
  *	A tree of address ranges (tsearch) that do not overlap. A handle is the address of its
@@ -76,6 +77,7 @@ void *fake__handle(const void *handle, enum fake_kind kind)
 		[FAKE_GRAPH] = "graph", [FAKE_GRAPH_EXEC] = "executable graph",
 		[FAKE_KERNEL_GRAPH] = "graph of kernels",
 		[FAKE_KERNEL_EXEC] = "executable graph of kernels",
+		[FAKE_GREEN] = "green context",
 	};
 	const struct fake_thing *thing = fake__find(handle);
 

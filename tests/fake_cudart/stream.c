@@ -155,13 +155,9 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 	return cudaSuccess;
 }
 
-static cudaError_t create(cudaStream_t *handle, unsigned flags, int priority)
+/* Gives the stream, which may be NULL, its handle. */
+static cudaError_t enter(cudaStream_t *handle, struct fake_stream *stream)
 {
-	struct fake_stream *stream;
-
-	if (!handle || (flags != cudaStreamDefault && flags != cudaStreamNonBlocking))
-		return cudaErrorInvalidValue;
-	stream = make(flags == cudaStreamDefault, priority);
 	if (!stream)
 		return cudaErrorMemoryAllocation;
 	if (fake__enter(stream, sizeof(*stream), FAKE_STREAM, stream)) {
@@ -170,6 +166,26 @@ static cudaError_t create(cudaStream_t *handle, unsigned flags, int priority)
 	}
 	*handle = (cudaStream_t)stream;
 	return cudaSuccess;
+}
+
+static cudaError_t create(cudaStream_t *handle, unsigned flags, int priority)
+{
+	if (!handle || (flags != cudaStreamDefault && flags != cudaStreamNonBlocking))
+		return cudaErrorInvalidValue;
+	return enter(handle, make(flags == cudaStreamDefault, priority));
+}
+
+cudaError_t fake__stream_create(cudaStream_t *handle, int device, int priority,
+				struct fake_green *green, struct fake_sms sms)
+{
+	struct fake_stream *stream = make(false, priority);
+
+	if (stream) {
+		stream->device = device;
+		stream->green = green;
+		stream->sms = sms;
+	}
+	return enter(handle, stream);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned flags)
@@ -191,6 +207,8 @@ static cudaError_t destroy(cudaStream_t handle)
 	if (!stream)
 		return cudaErrorInvalidResourceHandle;
 	fake__remove(stream);
+	if (stream->green)
+		fake__green_stream_gone(stream->green);
 	end(stream);
 	return cudaSuccess;
 }
@@ -301,4 +319,17 @@ uint64_t fake_stream_id(void *handle)
 		id = stream->id;
 	fake__unlock();
 	return id;
+}
+
+struct fake_sms fake_stream_sms(void *handle)
+{
+	struct fake_sms sms = { 0, 0 };
+	struct fake_stream *stream;
+
+	fake__init();
+	fake__lock();
+	if (fake__stream_of(handle, &stream) == cudaSuccess)
+		sms = stream->green ? stream->sms : (struct fake_sms){ 0, fake__settings.nr_sms };
+	fake__unlock();
+	return sms;
 }
