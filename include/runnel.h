@@ -237,10 +237,20 @@ struct rnl_pool_attr {
 				 * not in a directory where others may create files. Only the user
 				 * and root can connect. The pool replaces a socket that a killed
 				 * program left there, and nothing else. NULL: none */
+	uint32_t kept_sms;	/* multiprocessors (SMs) of each GPU that are kept for the urgent
+				 * workers: their kernels run only there, and other workers' kernels
+				 * only on the rest, so an urgent kernel does not wait for the end of
+				 * others' blocks. A multiple of struct rnl_device_info.sm_group;
+				 * needs RNL_STREAM_PRIVATE and nr_urgent. Other pools, per-thread
+				 * streams (to which work on stream 0 goes), rnl_thread_attach() and
+				 * the program's own streams still use every SM. The library makes
+				 * no graphs in this pool, because a graph's kernels would use every
+				 * SM: RNL_GATHER and RNL_REPLAY issue each kernel by a call. 0: none */
+	uint32_t reserved;
 };
 #define RNL_POOL_ATTR_INIT \
 	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, \
-	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL }
+	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 0 }
 
 /*
  * Creates a pool, and starts its workers and its timer thread. The timer thread sleeps until a
@@ -257,7 +267,8 @@ struct rnl_pool_attr {
  *	CPUs; -E2BIG attr is newer than the library and sets a field that the library does not know;
  *	-ENODEV no such device; -ENOMEM; -EAGAIN the system started no more threads; -ENOTSUP the
  *	system, a seccomp filter for example, refuses to start threads or to bind them to a CPU, and
- *	the log names the call; -EIO the device failed. On failure there is nothing to clean up.
+ *	the log names the call, or kept_sms is set and the device or its driver cannot keep SMs,
+ *	which the log explains; -EIO the device failed. On failure there is nothing to clean up.
  * Since: 0.1
  */
 RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *attr);

@@ -32,7 +32,8 @@ struct rnl_device_info {
 	uint64_t memory_bytes;		/* device memory; host: physical memory; 0: unknown */
 	char name[64];			/* for people: "NVIDIA H200", "host" */
 	uint32_t nr_devices;		/* devices of the pool, or that `name` names */
-	uint32_t reserved;
+	uint32_t sm_group;		/* a pool's kept_sms is a multiple of this number, less than
+					 * nr_multiprocessors; 0: the device cannot keep any */
 };
 #define RNL_DEVICE_INFO_INIT { sizeof(struct rnl_device_info), 0, 0, 0, 0, 0, 0, { 0 }, 0, 0 }
 

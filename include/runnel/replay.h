@@ -17,8 +17,8 @@ extern "C" {
  * copies, and the kernels as a graph. So small jobs take fewer driver calls. Kernels of
  * RNL_KERNEL() go into graphs, and a graph runs the kernels of several jobs concurrently. Single
  * jobs, urgent jobs, jobs of a chain, all jobs during a trace, and a function's first runs, which
- * the guard watches, run as usual. A library built with a toolkit before CUDA 13 issues each
- * gathered call separately.
+ * the guard watches, run as usual. A library built with a toolkit before CUDA 13, and a pool with
+ * kept_sms, issue each gathered call separately.
  * The function must issue work only by rnl_ calls, and must not wait for other jobs. A call of
  * rnl_stream() issues the function's earlier work; each later call is issued immediately. If CUDA
  * refuses a copy, fill or launch, the job fails as usual, but the call has returned 0, and its
@@ -30,7 +30,8 @@ extern "C" {
  *
  * RNL_REPLAY, RNL_REPLAY_CAPTURE: the job's function issues the same work each time, and does
  * nothing else. A worker records that work, on CUDA as a graph, and issues the record for later
- * jobs with that function, instead of calling it. So a job of many kernels takes one driver call.
+ * jobs with that function, instead of calling it. So a job of many kernels takes one driver call;
+ * in a pool with kept_sms, which has no graphs, a call for each kernel.
  *
  * RNL_REPLAY: the function must issue work only by rnl_copy(), rnl_copy_2d(), rnl_fill(),
  * rnl_launch() and rnl_job_args(). A recorded run is an ordinary run and affects no other thread.
@@ -45,7 +46,8 @@ extern "C" {
  * stream fails with cudaErrorStreamCaptureImplicit. Both break the capture: the function is called
  * a second time. The driver 580.159.04 crashed in such a cudaDeviceSynchronize(). So choose this
  * flag only if no thread makes such calls while the pool has these jobs. A pool with a guard stops
- * its own other workers meanwhile. On the host device, both flags record in the same way.
+ * its own other workers meanwhile. On the host device, and in a pool with kept_sms, both flags
+ * record in the same way: without a capture.
  *
  * The kernels and copies of a record have the addresses, sizes and arguments that the function gave
  * them. Put data that differs from job to job into memory that they read: page-locked or device

@@ -22,6 +22,7 @@
 #include "device/cuda_calls.h"
 #include "device/cuda_copies.h"
 #include "device/cuda_driver.h"
+#include "device/cuda_green.h"
 #include "device/cuda_guard.h"
 #include "device/cuda_kernels.h"
 #include "device/cuda_memory.h"
@@ -264,6 +265,8 @@ static const struct rnl__device_ops ops = {
 	.stray = rnl__cuda_stream_stray,
 	.divert = rnl__cuda_stream_divert,
 	.errno_of = rnl__cuda_errno_of,
+	.sms_create = rnl__cuda_green_create,
+	.sms_destroy = rnl__cuda_green_destroy,
 };
 
 static int describe(struct rnl__cuda_device *device, int ordinal)
@@ -297,6 +300,7 @@ static int describe(struct rnl__cuda_device *device, int ordinal)
 		.nr_copy_engines = (uint32_t)prop.asyncEngineCount,
 		.stream_writes = device->write_value != NULL,
 		.memory_bytes = prop.totalGlobalMem,
+		.sm_group = rnl__cuda_green_group(ordinal),
 	};
 	snprintf(device->base.info.name, sizeof(device->base.info.name), "%.63s", prop.name);
 	return 0;

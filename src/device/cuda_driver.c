@@ -36,6 +36,21 @@ static void driver_find_contexts(void)
 			      FIND(pop, "cuCtxPopCurrent", 4000);
 }
 
+struct rnl__cuda_greens rnl__cuda_greens;
+
+static void driver_find_greens(void)
+{
+	struct rnl__cuda_greens *d = &rnl__cuda_greens;
+
+	if (!d->complete)
+		d->complete = FIND(sms, "cuDeviceGetDevResource", 12040) &&
+			      FIND(split, "cuDevSmResourceSplitByCount", 12040) &&
+			      FIND(describe, "cuDevResourceGenerateDesc", 12040) &&
+			      FIND(create, "cuGreenCtxCreate", 12040) &&
+			      FIND(destroy, "cuGreenCtxDestroy", 12040) &&
+			      FIND(stream, "cuGreenCtxStreamCreate", 12050);
+}
+
 #if CUDART_VERSION >= 13000
 
 struct rnl__cuda_driver rnl__cuda_driver;
@@ -45,6 +60,7 @@ void rnl__cuda_driver_init(void)
 	struct rnl__cuda_driver *d = &rnl__cuda_driver;
 
 	driver_find_contexts();
+	driver_find_greens();
 	if (d->complete)
 		return;
 	d->complete = FIND(attribute, "cuFuncGetAttribute", 2020) &&
@@ -66,6 +82,7 @@ void rnl__cuda_driver_init(void)
 void rnl__cuda_driver_init(void)
 {
 	driver_find_contexts();
+	driver_find_greens();
 }
 
 #endif

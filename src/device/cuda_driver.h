@@ -17,6 +17,18 @@ struct rnl__cuda_contexts {
 };
 extern struct rnl__cuda_contexts rnl__cuda_contexts;
 
+/* Functions for green contexts. */
+struct rnl__cuda_greens {
+	bool complete;			/* all functions were found */
+	PFN_cuDeviceGetDevResource_v12040 sms;
+	PFN_cuDevSmResourceSplitByCount_v12040 split;
+	PFN_cuDevResourceGenerateDesc_v12040 describe;
+	PFN_cuGreenCtxCreate_v12040 create;
+	PFN_cuGreenCtxDestroy_v12040 destroy;
+	PFN_cuGreenCtxStreamCreate_v12050 stream;
+};
+extern struct rnl__cuda_greens rnl__cuda_greens;
+
 #if CUDART_VERSION >= 13000
 
 /* Functions for graphs. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "device/cuda_graphs.h"
+#include "device/cuda_green.h"
 #include "device/cuda_kernels.h"
 #include "device/cuda_memory.h"
 #include "device/cuda_stream.h"
@@ -15,6 +16,7 @@
 struct cuda_stream {
 	struct rnl__stream base;
 	cudaStream_t own;		/* private stream, destroyed at detach; NULL: none */
+	struct rnl__sms *sms;		/* the private stream is limited to some; NULL: it is not */
 	cudaEvent_t joins;		/* joins the private and the default stream */
 	struct rnl__graphs *graphs;	/* NULL: none */
 	enum cudaStreamCaptureMode capture_mode; /* the thread's mode before the attach */
@@ -37,8 +39,10 @@ static cudaError_t make_private(struct cuda_stream *stream, bool urgent)
 		code = cudaEventCreateWithFlags(&stream->joins, cudaEventDisableTiming);
 	if (code != cudaSuccess)
 		return code;
-	code = cudaStreamCreateWithPriority(&stream->own, cudaStreamNonBlocking,
-					    urgent ? greatest : least);
+	code = stream->sms ?
+		rnl__cuda_green_stream(stream->sms, urgent, urgent ? greatest : least, &stream->own) :
+		cudaStreamCreateWithPriority(&stream->own, cudaStreamNonBlocking,
+					     urgent ? greatest : least);
 	if (code != cudaSuccess)
 		(void)cudaEventDestroy(stream->joins);
 	return code;
@@ -63,7 +67,7 @@ static cudaError_t ready_stream(cudaStream_t handle, bool urgent)
 }
 
 int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind, bool urgent,
-			    struct rnl__stream **streamp)
+			    struct rnl__sms *sms, struct rnl__stream **streamp)
 {
 	struct rnl__cuda_device *device = (struct rnl__cuda_device *)base;
 	struct cuda_stream *stream = calloc(1, sizeof(*stream));
@@ -72,6 +76,7 @@ int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind,
 
 	if (!stream)
 		return -ENOMEM;
+	stream->sms = sms;
 	code = cudaSetDevice(base->info.ordinal);
 	if (code == cudaSuccess)
 		code = rnl__cuda_memory_ready(device);
@@ -94,8 +99,9 @@ int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind,
 		rnl__cuda_kernels_init(handle);
 	device->has_kernels = true;
 	pthread_mutex_unlock(&device->lock);
-	stream->graphs = rnl__cuda_graphs_create();
+	stream->graphs = sms ? NULL : rnl__cuda_graphs_create();
 	stream->base.device = base;
+	stream->base.some_sms = sms != NULL;
 	stream->base.native = handle;
 	*streamp = &stream->base;
 	return 0;
@@ -108,7 +114,8 @@ void rnl__cuda_stream_detach(struct rnl__stream *base)
 	(void)rnl__cuda_result(base->device, cudaStreamSynchronize(base->native));
 	rnl__cuda_graphs_destroy(stream->graphs);
 	if (stream->own) {
-		(void)rnl__cuda_result(base->device, cudaStreamDestroy(stream->own));
+		if (!rnl__cuda_result(base->device, cudaStreamDestroy(stream->own)) && stream->sms)
+			rnl__cuda_green_stream_gone(stream->sms);
 		(void)rnl__cuda_result(base->device, cudaEventDestroy(stream->joins));
 	}
 	(void)rnl__cuda_result(base->device,

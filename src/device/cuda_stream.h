@@ -3,8 +3,9 @@
  * A thread's stream on CUDA.
  *
  * DESIGN
- *	A thread's stream is its default stream, or a private, non-blocking stream.  If a function
- *	uses the default stream although its thread has a private one, an event joins the two.
+ *	A thread's stream is its default stream, or a private, non-blocking stream, which may be
+ *	limited to some of the SMs (cuda_green.h).  If a function uses the default stream although
+ *	its thread has a private one, an event joins the two.
  */
 #ifndef RNL_CUDA_STREAM_H
 #define RNL_CUDA_STREAM_H
@@ -13,7 +14,7 @@
 
 /* The device's operations. */
 int rnl__cuda_stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
-			    struct rnl__stream **streamp);
+			    struct rnl__sms *sms, struct rnl__stream **streamp);
 void rnl__cuda_stream_detach(struct rnl__stream *stream);
 unsigned rnl__cuda_stream_replay(const struct rnl__gather *gather, unsigned step);
 int rnl__cuda_stream_idle(void);

@@ -14,7 +14,8 @@
  *
  *	op		called by	may block	notes
  *	attach		the thread	yes		the thread owns the stream from now on; an
- *							urgent stream has the highest priority
+ *							urgent stream has the highest priority; a
+ *							private one may be limited to a set of SMs
  *	detach		the thread	yes		waits for the stream
  *	copy_all	attached	as the device	copies, in any order; false: the caller must
  *							issue each by copy, even if some were issued
@@ -58,6 +59,11 @@
  *	divert		attached	no		on: attaches the default stream, which
  *							waits for the private one; off: the reverse
  *	errno_of	any		no		errno of a code of rnl__units_error()
+ *	sms_create	any		yes		keeps SMs for urgent streams; `why` receives
+ *							the reason of an error but -ENOMEM, or what
+ *							is kept; -EINVAL: the number cannot be kept
+ *							(NULL: the device has no SMs)
+ *	sms_destroy	any		yes		after the detach of all its streams
  *	(as the device: if the device's call blocks; stray, divert: CUDA, with RNL_STREAM_PRIVATE)
  *
  *	Memory.  PINNED and DEVICE memory is ready when alloc returns; the caller frees it when no
@@ -93,6 +99,9 @@ struct rnl__notes;
 /* The issued work of a function, which can be issued again.  Each backend defines it. */
 struct rnl__record;
 
+/* A device's multiprocessors (SMs) in two sets: kept for urgent streams, and the rest. */
+struct rnl__sms;
+
 #define RNL__WHY_BYTES 256
 
 /* The base of both backends' events.  Only one thread records an event. */
@@ -103,6 +112,7 @@ struct rnl__event {
 struct rnl__stream {
 	struct rnl__device *device;
 	void *native;		/* for rnl_stream() */
+	bool some_sms;		/* limited to some SMs: a graph's nodes would use all of them */
 	uint64_t issued;	/* operations, if device->counts */
 	struct rnl__gather *gather; /* operations to be issued together; NULL: there are none */
 	struct rnl__notes *notes; /* issued operations are noted here, too; NULL: they are not */
@@ -168,7 +178,7 @@ struct rnl__args {
 
 struct rnl__device_ops {
 	int (*attach)(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
-		      struct rnl__stream **streamp);
+		      struct rnl__sms *sms, struct rnl__stream **streamp);
 	void (*detach)(struct rnl__stream *stream);
 	int (*copy)(const struct rnl__copy *copy);
 	bool (*copy_all)(const struct rnl__copy *const *copies, unsigned nr);
@@ -200,6 +210,9 @@ struct rnl__device_ops {
 	int (*stray)(void);
 	int (*divert)(bool on);
 	int (*errno_of)(struct rnl__device *device, int code);
+	int (*sms_create)(struct rnl__device *device, uint32_t nr_kept, char why[RNL__WHY_BYTES],
+			  struct rnl__sms **smsp);
+	void (*sms_destroy)(struct rnl__sms *sms);
 };
 
 struct rnl__device {

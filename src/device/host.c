@@ -55,13 +55,14 @@ static int host_issue(const struct rnl__host_op *op)
 }
 
 static int host_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
-		       struct rnl__stream **streamp)
+		       struct rnl__sms *sms, struct rnl__stream **streamp)
 {
 	struct host_stream *stream;
 	int ret;
 
 	(void)kind;	/* there is no legacy stream, so both kinds are the same */
 	(void)urgent;	/* there are no priorities */
+	(void)sms;	/* there are no sets: the table has no sms_create */
 	stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return -ENOMEM;

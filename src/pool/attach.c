@@ -31,12 +31,42 @@ static void make_key(void)
 }
 
 int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
-			  const char *what)
+		   struct rnl__sms *sms, const char *what)
 {
-	const int ret = rnl__stream_attach(device, pool->stream, urgent);
+	const int ret = rnl__stream_attach(device, pool->stream, urgent, sms);
 
+	if (ret == -ENOTSUP && sms)
+		rnl__pool_log(pool, RNL_LOG_ERROR, "%s: CUDA makes no stream that is limited to some "
+			      "multiprocessors: leave the attribute kept_sms 0", what);
 	/* Only a stream of the host device has a thread. */
 	return ret && !device->info.cuda ? rnl__pool_no_thread(pool, what, ret) : ret;
+}
+
+int rnl__attach_keep_sms(struct rnl_pool *pool, uint32_t nr, const char *call)
+{
+	char why[RNL__WHY_BYTES] = "the host device has no multiprocessors";
+	int ret = 0;
+
+	for (unsigned i = 0; i < pool->devices.nr && !ret; i++) {
+		struct rnl__device *device = pool->devices.list[i];
+
+		ret = device->ops->sms_create ?
+			device->ops->sms_create(device, nr, why, &pool->sms[i]) : -ENOTSUP;
+		if (!ret)
+			rnl__pool_log(pool, RNL_LOG_INFO, "%s: %s are kept for urgent workers; other pools "
+				      "and the program's own streams still use all", call, why);
+		else if (why[0])
+			rnl__pool_log(pool, RNL_LOG_ERROR, "%s: kept_sms is %u: %s", call, nr, why);
+	}
+	return ret;
+}
+
+void rnl__attach_free_sms(struct rnl_pool *pool)
+{
+	for (unsigned i = 0; i < pool->devices.nr; i++) {
+		if (pool->sms[i])
+			pool->devices.list[i]->ops->sms_destroy(pool->sms[i]);
+	}
 }
 
 /* Checks that the calling thread's stream is on a device of the pool. */
@@ -65,7 +95,7 @@ int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused)
 	pthread_once(&key_once, make_key);
 	if (key_result)
 		return -ENOMEM;
-	ret = rnl__attach_to(pool, rnl__pool_any_device(pool), false, call);
+	ret = rnl__attach_to(pool, rnl__pool_any_device(pool), false, NULL, call);
 	if (ret)
 		return ret;
 	/* The destructor runs for any value but NULL. */

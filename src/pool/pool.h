@@ -57,6 +57,7 @@ struct rnl_pool {
 	uint64_t of_device[RNL_DEVICES_MAX][RNL__IDLE_SET_WORDS]; /* a bit per worker */
 	struct rnl__guard *guard;	/* NULL: no guard */
 	enum rnl_stream_kind stream;
+	struct rnl__sms *sms[RNL_DEVICES_MAX]; /* SMs kept for urgent workers; NULL: none */
 	uint32_t refuses;	/* bits for rnl__units_have(): which jobs' units are checked */
 	_Atomic uint32_t unit_reported; /* the warnings that unit_check.c has logged */
 	unsigned generation;		/* rnl__generation of the process that created the pool */

@@ -12,8 +12,12 @@
 
 #include "device/device.h"
 
-/* Attaches the calling thread, which must not be attached.  Returns 0 or the device's error. */
-int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent);
+/*
+ * Attaches the calling thread, which must not be attached.  Returns 0 or the device's error.
+ * @sms: the sets of SMs of which a private stream gets one; NULL: it may use all.
+ */
+int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
+		       struct rnl__sms *sms);
 
 void rnl__stream_detach(void);
 

@@ -22,6 +22,7 @@
 #include "sys/cpus.h"
 #include "sys/sizes.h"
 #include "sys/text.h"
+#include "pool/attach.h"
 #include "pool/classes.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
@@ -114,6 +115,13 @@ static int life_check_attr(const struct rnl_pool_attr *attr)
 		{ "pinned_preload", attr->pinned_preload, 0, attr->pinned_max },
 	};
 
+	if (attr->kept_sms && attr->stream != RNL_STREAM_PRIVATE)
+		return rnl__invalid(&log, CREATE ": kept_sms is %u, and stream is %u; it must be "
+				    "RNL_STREAM_PRIVATE (%d), because a per-thread stream always uses "
+				    "all SMs", attr->kept_sms, attr->stream, RNL_STREAM_PRIVATE);
+	if (attr->kept_sms && !attr->nr_urgent)
+		return rnl__invalid(&log, CREATE ": kept_sms is %u, and nr_urgent is 0; SMs are kept "
+				    "for urgent workers", attr->kept_sms);
 	if (attr->spin_us < -1)
 		return rnl__invalid(&log, CREATE ": spin_us is %d; it must be -1 or more",
 				    attr->spin_us);
@@ -228,6 +236,8 @@ static int life_make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *at
 
 	if (pool->devices.nr > 1)
 		rnl__pool_any_device(pool)->ops->meet(pool->devices.list, pool->devices.nr);
+	if (!ret && attr->kept_sms)
+		ret = rnl__attach_keep_sms(pool, attr->kept_sms, CREATE);
 	if (!ret)
 		ret = rnl__guard_create(pool, attr->guard);
 	if (!ret)
@@ -258,6 +268,7 @@ static void free_pool(struct rnl_pool *pool)
 		rnl__event_cache_fini(&pool->timers[i]);
 	rnl__pinned_destroy(pool->pinned);
 	rnl__guard_destroy(pool->guard);
+	rnl__attach_free_sms(pool);
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		pool->devices.list[i]->ops->trim(pool->devices.list[i]);
 	pthread_mutex_destroy(&pool->resizing);

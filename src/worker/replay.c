@@ -19,6 +19,12 @@ static const struct rnl__device_ops *ops_of(const struct rnl__worker *w)
 	return w->device->ops;
 }
 
+/* Returns false if notes are issued singly: a record's kernels would use all SMs. */
+static bool has_records(const struct rnl__worker *w)
+{
+	return ops_of(w)->record_create && !rnl__thread.stream->some_sms;
+}
+
 static void forget(struct rnl__worker *w, struct rnl__replay *r)
 {
 	if (r->record)
@@ -136,9 +142,9 @@ static int replay_call_noted(struct rnl__worker *w, const struct rnl__guard_call
 /* Makes a record of two runs with equal notes.  Returns false if the device cannot. */
 static bool make_record(struct rnl__worker *w, struct rnl__replay *r)
 {
-	if (!r->record && ops_of(w)->record_create)
+	if (!r->record && has_records(w))
 		r->record = ops_of(w)->record_create(&r->notes);
-	return r->record || !ops_of(w)->record_create;
+	return r->record || !has_records(w);
 }
 
 static int record_calls(struct rnl__worker *w, struct rnl__replay *r,
@@ -233,8 +239,8 @@ static int replay(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 
 int rnl__replay_call(struct rnl__worker *w, const struct rnl__guard_call *call)
 {
-	/* The host device has no capture: with both flags, it notes what a function issues. */
-	const bool captured = rnl__thread.job->flags & RNL__JOB_CAPTURED && ops_of(w)->record_create;
+	/* Without records, a function with both flags is not captured: what it issues is noted. */
+	const bool captured = rnl__thread.job->flags & RNL__JOB_CAPTURED && has_records(w);
 	struct rnl__replay *r = replay_get(w, call->fn);
 
 	if (!r)

@@ -115,6 +115,9 @@ TEST(a_pool_that_is_refused_says_which_attribute_and_its_value)
 	REFUSED("guard is 3; it must be 0 to 2", .guard = 3);
 	REFUSED("pinned_preload is 8192; it must be 0 to 4096", .pinned_preload = 8192,
 		.pinned_max = 4096);
+	REFUSED("kept_sms is 8, and stream is 0", .kept_sms = 8, .nr_urgent = 1);
+	REFUSED("kept_sms is 16, and nr_urgent is 0", .kept_sms = 16,
+		.stream = RNL_STREAM_PRIVATE);
 	REFUSED("device is \"gpu\"", .device = "gpu");
 }
 

@@ -225,7 +225,7 @@ void living_now(struct living *living)
 		.memory = memory, .mappings = mappings,
 		.descriptors = nr_descriptors(), .threads = threads, .detached = detached,
 		.streams = alive.streams, .events = alive.events, .pools = alive.pools,
-		.graphs = alive.graphs,
+		.graphs = alive.graphs, .greens = alive.greens,
 		.device_bytes = alive.device_bytes, .pinned_bytes = alive.pinned_bytes,
 	};
 }

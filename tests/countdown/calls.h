@@ -29,7 +29,7 @@ struct living {
 	long memory, mappings, descriptors;
 	long threads;		/* started, but not joined or detached */
 	long detached;
-	unsigned streams, events, pools, graphs;	/* objects of CUDA */
+	unsigned streams, events, pools, graphs, greens;	/* objects of CUDA */
 	unsigned long long device_bytes, pinned_bytes;
 };
 void living_now(struct living *living);

@@ -150,6 +150,8 @@ static void check_left(const struct operation *operation, const struct living *b
 	expect_msg(left.events == before->events && left.graphs == before->graphs,
 		   "%u events and %u graphs were left", left.events - before->events,
 		   left.graphs - before->graphs);
+	expect_msg(left.greens == before->greens, "%u green contexts were left",
+		   left.greens - before->greens);
 	expect_msg(left.device_bytes == before->device_bytes &&
 		   left.pinned_bytes == before->pinned_bytes, "CUDA's memory was left");
 	/* The library keeps a memory pool and a stream for each device. */

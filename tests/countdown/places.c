@@ -35,6 +35,24 @@ static int create(struct rnl_pool **pool)
 	return ret;
 }
 
+/* If the second device keeps nothing, the first one must not either. */
+static int create_kept(struct rnl_pool **pool)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	int ret;
+
+	attr.device = two_devices();
+	attr.nr_workers = 2;
+	attr.nr_urgent = 2;
+	attr.max_in_flight = 2;
+	attr.stream = RNL_STREAM_PRIVATE;
+	attr.kept_sms = strcmp(test_device(), "host") ? 8 : 0;
+	ret = rnl_pool_create(pool, &attr);
+	if (ret)
+		*pool = NULL;
+	return ret;
+}
+
 static int grow(struct rnl_pool **pool)
 {
 	return rnl_pool_resize(*pool, 4);
@@ -205,6 +223,8 @@ static int copy_between(struct rnl_pool **pool)
 
 const struct operation place_operations[] = {
 	PLACE("rnl_pool_create, over devices", .bare = true, .run = create,
+	      .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV }),
+	PLACE("rnl_pool_create, kept SMs over devices", .bare = true, .run = create_kept,
 	      .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV }),
 	PLACE("rnl_pool_resize, over devices", .run = grow, .after = after_grow,
 	      .errnos = { -ENOMEM, -EAGAIN, -EIO }),

@@ -232,6 +232,38 @@ static int destroy(struct rnl_pool **pool)
 	return 0;
 }
 
+/* ---- SMs of their own ------------------------------------------------------------ */
+
+static int create_kept(struct rnl_pool **pool)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.nr_workers = 1;
+	attr.nr_urgent = 1;
+	attr.max_in_flight = 2;
+	attr.stream = RNL_STREAM_PRIVATE;
+	attr.kept_sms = strcmp(test_device(), "host") ? 8 : 0;
+	return create_with(pool, &attr);
+}
+
+/* A whole life: what a failing destruction of a stream leaves is not destroyed under it. */
+static int live_kept(struct rnl_pool **pool)
+{
+	struct watched *w;
+	int ret = create_kept(pool);
+
+	if (ret)
+		return ret;
+	w = watched_next(BY_CALLBACK);
+	expect(!rnl_job_set_flags(&w->job, RNL_URGENT));
+	expect_accepted(watched_submitted(w, rnl_submit(*pool, &w->job)));
+	ret = rnl_pool_resize(*pool, 2);
+	submit_some(*pool);
+	rnl_pool_destroy(*pool);
+	*pool = NULL;
+	return ret;
+}
+
 /* ---- queries -------------------------------------------------------------------- */
 
 static int look(struct rnl_pool **pool)
@@ -284,6 +316,8 @@ const struct operation pool_operations[] = {
 	  .after = after_shrink, .errnos = RESIZE_ERRNOS },
 	{ .name = "rnl_pool_close, rnl_pool_drain", .closes = true, .run = close_and_drain },
 	{ .name = "rnl_pool_destroy", .run = destroy },
+	CREATE("rnl_pool_create, kept SMs", .run = create_kept),
+	CREATE("rnl_pool_create, rnl_pool_resize, rnl_pool_destroy, kept SMs", .run = live_kept),
 	{ .name = "rnl_device_describe, rnl_pool_read_stats, rnl_pool_health", .run = look },
 	{ .name = "rnl_pool_stats_text", .run = write_text, .errnos = { -ENOMEM } },
 	{ 0 }

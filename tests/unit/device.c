@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Device conformance: the promises of src/device/device.h, on the backend of RNL_TEST_DEVICE, for
- * both kinds of stream, urgent or not.
+ * both kinds of stream, urgent or not; and for streams on kept SMs and on the rest.
  *
  * devices: host fake cuda
  */
@@ -26,10 +26,26 @@ SANITIZER_OPTIONS("allocator_may_return_null=1");
 
 static struct rnl__device *device;
 static const struct rnl__device_ops *ops;
+static struct rnl__sms *sms;
 static unsigned char *pinned, *on_device;
 static uint32_t *word;
 
-/* @kind: the kind of stream; + 2 if it is urgent. */
+enum { REST = 4, KEPT = 5 };
+
+/* The host device has no SMs. */
+static int nr_kinds(void)
+{
+	return strcmp(test_device(), "host") ? 6 : 4;
+}
+
+/* @kind: the kind of stream; + 2 if it is urgent; REST, KEPT: a private one on a set of SMs. */
+static int attach_stream(int kind)
+{
+	if (kind >= REST)
+		return rnl__stream_attach(device, RNL_STREAM_PRIVATE, kind == KEPT, sms);
+	return rnl__stream_attach(device, (enum rnl_stream_kind)(kind % 2), kind >= 2, NULL);
+}
+
 static void attach(int kind)
 {
 	struct rnl__devices devices;
@@ -38,7 +54,11 @@ static void attach(int kind)
 	must(rnl__devices_open(test_device(), &devices, why));
 	device = devices.list[0];
 	ops = device->ops;
-	must(rnl__stream_attach(device, (enum rnl_stream_kind)(kind % 2), kind >= 2));
+	if (kind >= REST && !device->info.sm_group)
+		test_skip("this device keeps no SMs");
+	if (kind >= REST)
+		must(ops->sms_create(device, device->info.sm_group, why, &sms));
+	must(attach_stream(kind));
 	must(ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned));
 	must(ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device));
 	must(ops->alloc(device, RNL__PINNED, 64, (void **)&word));
@@ -49,6 +69,9 @@ static void attach(int kind)
 static void detach(void)
 {
 	rnl__stream_detach();
+	if (sms)
+		ops->sms_destroy(sms);
+	sms = NULL;
 	ops->free(device, RNL__PINNED, word);
 	ops->free(device, RNL__DEVICE, on_device);
 	ops->free(device, RNL__PINNED, pinned);
@@ -57,7 +80,7 @@ static void detach(void)
 /* A test on each kind of stream, which is _i. */
 #define ON_STREAMS(name) \
 	static void name##_on(int _i); \
-	TEST(name, .loops = 4) \
+	TEST(name, .loops = nr_kinds()) \
 	{ \
 		attach(_i); \
 		name##_on(_i); \
@@ -202,7 +225,7 @@ static void *other_thread(void *arg)
 {
 	struct other *other = arg;
 
-	must(rnl__stream_attach(device, (enum rnl_stream_kind)(other->kind % 2), other->kind < 2));
+	must(attach_stream(other->kind >= REST ? REST + KEPT - other->kind : (other->kind + 2) % 4));
 	hold();
 	must(ops->fill(other->target, 0x5c, 4096));
 	must(ops->event_record(other->event));
@@ -428,7 +451,7 @@ ON_STREAMS(too_much_memory_is_an_error_that_the_device_survives)
 	must(ops->wait(RNL__NEVER));
 }
 
-TEST(a_thread_may_attach_again_after_it_detached, .loops = 4)
+TEST(a_thread_may_attach_again_after_it_detached, .loops = nr_kinds())
 {
 	for (int round = 0; round < 3; round++) {
 		attach(_i);
