@@ -6,7 +6,9 @@
  * On a GPU: four workers launch kernels of twice as many blocks as fit, which keeps the device
  * busy for about 30 ms.  Meanwhile another worker, with an empty stream, launches a small kernel.
  * That worker is alternately the urgent one and a usual one.  The host's clock is good enough,
- * because the two times differ widely (0.13 ms and 5 ms on an H200).
+ * because the two times differ widely (0.13 ms and 5 ms on an H200).  If the device can keep SMs
+ * for urgent workers, the urgent kernel is also measured in a pool that does; that is no part of
+ * the answer.
  * The host device has no priorities.  There, the only worker of a pool is kept busy while jobs
  * are queued, the urgent job last.  The urgent job must run first.
  */
@@ -109,11 +111,43 @@ static double sample(struct flood *flood, struct rnl_pool *pool, bool urgent)
 	return (double)(end - flood->probe.issued_at) / 1e3;
 }
 
+static void ignore_line(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	(void)level;
+	(void)msg;
+}
+
+/* Returns the us of an urgent kernel that has a group of SMs for itself; < 0: it gets none. */
+static double kept_us(const struct check_machine *m, struct flood *flood)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+	double us[CHECK_RUNS], median = -1;
+
+	attr.device = m->first;
+	attr.nr_workers = FLOODERS;
+	attr.nr_urgent = 1;
+	attr.stream = RNL_STREAM_PRIVATE;
+	attr.kept_sms = m->info.sm_group;
+	attr.log = ignore_line;
+	/* The driver may refuse it, for example under MPS. */
+	if (attr.kept_sms && !rnl_pool_create(&pool, &attr)) {
+		sample(flood, pool, true);	/* warms up */
+		for (unsigned i = 0; i < CHECK_RUNS; i++)
+			us[i] = sample(flood, pool, true);
+		median = check_median(us, CHECK_RUNS);
+	}
+	rnl_pool_destroy(pool);
+	return median;
+}
+
 static void on_gpu(const struct check_machine *m, struct check *check)
 {
 	static struct flood flood;
 	struct rnl_pool *pool = urgent_make_pool(m, FLOODERS + 1, 1);
-	double urgent[CHECK_RUNS], usual[CHECK_RUNS], urgent_us, usual_us;
+	double urgent[CHECK_RUNS], usual[CHECK_RUNS], urgent_us, usual_us, with_kept_us;
+	char kept[60] = "";
 
 	flood.m = m;
 	flood.runs = tool_pinned(m->pool, sizeof(uint32_t));
@@ -124,15 +158,21 @@ static void on_gpu(const struct check_machine *m, struct check *check)
 		usual[i] = sample(&flood, pool, false);
 	}
 	rnl_pool_destroy(pool);
+	with_kept_us = kept_us(m, &flood);
 	rnl_memory_put(m->pool, flood.runs);
 	rnl_memory_put(m->pool, flood.stamp);
 	urgent_us = check_median(urgent, CHECK_RUNS);
 	usual_us = check_median(usual, CHECK_RUNS);
 	check_figure(check, "urgent_us", urgent_us);
 	check_figure(check, "usual_us", usual_us);
+	if (with_kept_us >= 0) {
+		check_figure(check, "kept_sms_us", with_kept_us);
+		snprintf(kept, sizeof(kept), "; on %u SMs kept for it %.0f us", m->info.sm_group,
+			 with_kept_us);
+	}
 	check_says(check, urgent_us * GAIN <= usual_us ? CHECK_YES : CHECK_NO,
-		   "while kernels filled the device, an urgent one took %.0f us, a usual one %.0f",
-		   urgent_us, usual_us);
+		   "while kernels filled the device, an urgent one took %.0f us, a usual one %.0f%s",
+		   urgent_us, usual_us, kept);
 	if (check->answer == CHECK_NO && usual_us < HELD_UP_US)
 		check_says(check, CHECK_UNKNOWN, "kernels that fill the device did not delay "
 			   "others (urgent %.0f us, usual %.0f)", urgent_us, usual_us);

@@ -39,7 +39,8 @@ struct machine {
 
 /* ---- what works ---------------------------------------------------------- */
 
-enum { KERNELS, QUEUES, COPIES, COPIES_BOTH, PRIORITIES, WRITES, POOLS, ADDRESSING, NR_FEATURES };
+enum { KERNELS, QUEUES, COPIES, COPIES_BOTH, PRIORITIES, KEPT_SMS, WRITES, POOLS, ADDRESSING,
+       NR_FEATURES };
 
 static const struct {
 	const char *name, *text, *without;
@@ -54,6 +55,9 @@ static const struct {
 			  "copies in and out take turns" },
 	[PRIORITIES] = { "priorities", "urgent jobs go before others on the device",
 			 "urgent jobs go first in the queues only" },
+	[KEPT_SMS] = { "kept_sms", "multiprocessors kept for urgent workers",
+		       "an urgent kernel waits until others' blocks end; this takes a driver for CUDA "
+		       "12.5 or newer, and more than one group of multiprocessors" },
 	[WRITES] = { "stream_writes", "streams report completion by a word in memory",
 		     "events are queried instead: slower, and under the driver's lock" },
 	[POOLS] = { "memory_pools", "device memory in stream order (rnl_scratch())",
@@ -69,9 +73,16 @@ static void find_features(const struct machine *m, const struct device *d, bool 
 	has[COPIES] = d->info.nr_copy_engines >= 1;
 	has[COPIES_BOTH] = d->info.nr_copy_engines >= 2;
 	has[PRIORITIES] = d->gpu.greatest_priority < d->gpu.least_priority;
+	has[KEPT_SMS] = d->info.sm_group != 0;
 	has[WRITES] = d->info.stream_writes;
 	has[POOLS] = d->gpu.memory_pools;
 	has[ADDRESSING] = d->gpu.unified_addressing;
+}
+
+/* Returns the largest attribute kept_sms: some multiprocessor must be left. */
+static uint32_t most_kept(const struct rnl_device_info *info)
+{
+	return info->sm_group ? (info->nr_multiprocessors - 1) / info->sm_group * info->sm_group : 0;
 }
 
 /* ---- printing ------------------------------------------------------------ */
@@ -134,6 +145,9 @@ static void print_gpu(const struct machine *m, const struct device *d)
 	printf("  PCI %04x:%02x:%02x, %" PRIu32 " copy engines, priorities of streams %d to %d\n",
 	       g->pci_domain, g->pci_bus, g->pci_device, d->info.nr_copy_engines,
 	       g->least_priority, g->greatest_priority);
+	if (d->info.sm_group)
+		printf("  multiprocessors are kept in groups of %" PRIu32 ", at most %" PRIu32 "\n",
+		       d->info.sm_group, most_kept(&d->info));
 	if (g->numa_node >= 0)
 		printf("  near NUMA node %d of the host\n", g->numa_node);
 	print_peers(m, d->info.ordinal);
@@ -199,6 +213,8 @@ static void json_device(const struct machine *m, const struct device *d)
 			if (i != d->info.ordinal && tool_gpu_reaches(d->info.ordinal, i))
 				tool_json_integer(NULL, i);
 		tool_json_close();
+		tool_json_integer("sm_group", d->info.sm_group);
+		tool_json_integer("kept_sms_max", most_kept(&d->info));
 		tool_json_integer("copy_engines", d->info.nr_copy_engines);
 		tool_json_integer("least_priority", g->least_priority);
 		tool_json_integer("greatest_priority", g->greatest_priority);

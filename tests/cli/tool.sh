@@ -54,9 +54,18 @@ gives 0 info --json
 json "d['devices'][-1]['device'] == 'host' and d['queues'] == {'now': 8, 'setting': None}"
 if [ "$device" != host ]; then
 	json "d['devices'][0]['device'] == 'cuda:0' and d['devices'][0]['works']['memory_pools'] and d['cuda']['driver']"
+	[ -z "$fake" ] || json "d['devices'][0]['sm_group'] == 8 and d['devices'][0]['kept_sms_max'] == 16"
 	CUDA_DEVICE_MAX_CONNECTIONS=1 gives 0 info
+	if [ "$fake" ]; then
+		prints '^  multiprocessors are kept in groups of 8, at most 16$'
+		prints '^  yes  multiprocessors kept for urgent workers$'
+	fi
 	prints '^queues +1, as CUDA_DEVICE_MAX_CONNECTIONS=1 says$'
 	prints '^  no   a hardware queue for each of 8 workers: workers share queues'
+fi
+if [ "$fake" ]; then
+	FAKE_CUDART="nogreen${FAKE_CUDART:+,$FAKE_CUDART}" gives 0 info
+	prints '^  no   multiprocessors kept for urgent workers: an urgent kernel waits'
 fi
 ends 'info tells of devices'
 
