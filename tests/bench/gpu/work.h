@@ -20,6 +20,10 @@
 
 /* ---- hand.c ---------------------------------------------------------- */
 
+/* Makes streams in two green contexts: one stream on @nr_sms SMs, the others on the rest. */
+void gpu_green_streams(int ordinal, unsigned nr_sms, cudaStream_t *kept, cudaStream_t *rest,
+		       unsigned nr_rest);
+
 /* Threads, each with its own stream, that all do some work between a begin and an end. */
 struct gpu_crew {
 	int ordinal;

@@ -13,8 +13,9 @@
  *	the GPU, it is busy for the sum of their times.
  *	A sample of the tail is a kernel of one block, a millisecond after the last one's end: by
  *	hand issued and synced, else a job of priority -4, from its submit until the waiter has
- *	returned. Its class has an urgent worker, or it shares the flood's workers: then it waits for
- *	the jobs that the flood's class has under way, of which that class may have only one.
+ *	returned. Its class has an urgent worker, perhaps with one group of SMs that are kept for
+ *	it, or it shares the flood's workers: then it waits for the jobs that the flood's class has
+ *	under way, of which that class may have only one.
  */
 #include "gpu/work.h"
 
@@ -32,9 +33,9 @@
 #define RUN_MS_PART 10		/* multiplies --run-ms, unless quick */
 #define ASKED 75		/* A's part, of two classes 3:1 */
 #define SAMPLE_NS 10000
-#define FIGURES_MAX 16		/* lines, and ways */
+#define FIGURES_MAX 18		/* lines, and ways */
 
-enum { SHARE_SIDES = 2, TAIL_SIDES = 4 };
+enum { SHARE_SIDES = 2, TAIL_SIDES = 6 };
 
 static const struct flood {
 	const char *name;
@@ -58,7 +59,10 @@ typedef uint64_t stamps[2];		/* a kernel's start and end */
 
 struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
-	unsigned blocks, ramp_ms, run_ms;
+	struct rnl_pool *usual, *keeps;	/* the row's pools; `keeps` keeps SMs; NULL: it cannot */
+	bool green;
+	cudaStream_t rest[CLASSES_MAX], kept; /* by hand, in green contexts */
+	unsigned blocks, group, ramp_ms, run_ms;
 	double *us;			/* samples */
 	const struct flood *flood;
 	bool by_hand;
@@ -123,6 +127,7 @@ static void by_stream(void *arg, unsigned index, cudaStream_t stream)
 		class++;
 	if (class == b->flood->nr)
 		return;
+	stream = b->green ? b->rest[index] : stream;
 	for (n = 0; n < 2 || !atomic_load(&b->stop); n++) {
 		if (n >= 2)
 			await(b, class, index, n);
@@ -295,7 +300,9 @@ static void measure_tail(void *arg, unsigned way, double *values)
 	struct bench *b = arg;
 	const struct flood *flood = &tails[way / TAIL_SIDES];
 	const unsigned side = way % TAIL_SIDES;
-	const bool by_hand = side < 2;
+	const bool by_hand = side < 3;
+	const unsigned all_blocks = b->blocks;
+	cudaStream_t const streams[] = { b->streams[0], b->streams[1], b->kept };
 	struct rnl_class_attr low = RNL_CLASS_ATTR_INIT, high = RNL_CLASS_ATTR_INIT;
 	struct rnl_job job;
 	struct rnl_class *class;
@@ -304,10 +311,14 @@ static void measure_tail(void *arg, unsigned way, double *values)
 
 	low.priority = 3;
 	high.priority = -4;
-	if (side == 2)
-		high.flags = RNL_CLASS_URGENT;
-	else
+	if (side == 5)
 		low.max_device_ns = 1;	/* one job may start in any case */
+	else
+		high.flags = RNL_CLASS_URGENT;
+	b->green = side == 2;
+	if (side == 2 || side == 4)	/* the flood fills the other SMs */
+		b->blocks -= 2 * b->group;
+	b->pool = side == 4 ? b->keeps : b->usual;
 	class = create_class(b, high);
 	bench_rnl(gpu_job_init(&job, run_sample), "rnl_job_init");
 	bench_rnl(rnl_job_set_class(&job, class), "rnl_job_set_class");
@@ -315,13 +326,16 @@ static void measure_tail(void *arg, unsigned way, double *values)
 	end = bench_now() + (uint64_t)b->run_ms * 1000000;
 	do {
 		bench_sleep_ms(1);
-		b->us[nr++] = sample(b, by_hand ? b->streams[side] : NULL, &job);
+		b->us[nr++] = sample(b, by_hand ? streams[side] : NULL, &job);
 	} while (bench_now() < end);
 	end_flood(b);
 	rnl_class_destroy(class);
 	values[0] = bench_percentile(b->us, nr, 50);
 	values[1] = bench_percentile(b->us, nr, 99);
-	values[2] = busy(b);
+	values[2] = busy(b) * b->blocks / all_blocks;
+	b->blocks = all_blocks;
+	b->pool = b->usual;
+	b->green = false;
 }
 
 /* ---- the rows ------------------------------------------------------------ */
@@ -347,7 +361,12 @@ static struct bench *begin(const struct bench_run *run)
 		       b);
 	attr.max_in_flight = IN_FLIGHT;
 	attr.nr_urgent = 1;
-	b->pool = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, WORKERS, &attr);
+	b->pool = b->usual = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, WORKERS, &attr);
+	if (run->row->work != &bench_classes_tail || !run->opt->info.sm_group)
+		return b;
+	attr.kept_sms = b->group = run->opt->info.sm_group;
+	b->keeps = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, WORKERS, &attr);
+	gpu_green_streams(run->opt->info.ordinal, attr.kept_sms, &b->kept, b->rest, CLASSES_MAX);
 	return b;
 }
 
@@ -360,22 +379,27 @@ static void run_row(struct bench_run *run)
 	struct bench *b = begin(run);
 	struct bench_line *lines[FIGURES_MAX];
 	struct bench_way ways[FIGURES_MAX] = { { .which = 0 } };
-	unsigned nr_lines = 0, nr_ways = 0;
+	unsigned nr_lines = 0, nr_ways = 0, nr_floods = 0;
 
-	for (; f < end; nr_lines += f++->nr_lines) {
+	for (; f < end; nr_lines += f++->nr_lines, nr_floods++) {
 		for (unsigned i = 0; i < f->nr_lines; i++)
 			lines[nr_lines + i] = bench_line(run, f->first + i, "%s", f->name);
 		for (const struct bench_side_of *side = run->row->ways; side->name; side++) {
 			struct bench_way *way = &ways[nr_ways];
 
+			if (tail && !b->keeps && strstr(side->name, "kept SMs"))
+				continue;
 			way->measure = tail ? measure_tail : measure_shares;
-			way->which = nr_ways++;
+			way->which = nr_floods * (tail ? TAIL_SIDES : SHARE_SIDES) +
+				     (unsigned)(side - run->row->ways);
+			nr_ways++;
 			for (unsigned i = 0; i < f->nr_lines; i++)
 				way->figures[i] = bench_figure(lines[nr_lines + i], side->side,
 							       side->name);
 		}
 	}
 	bench_turns(run, ways, nr_ways, b);
+	rnl_pool_destroy(b->keeps);
 	gpu_row_end(b, NULL);
 	for (unsigned i = 0; i < nr_lines; i++)
 		bench_line_tell(run, lines[i]);
