@@ -70,6 +70,7 @@ struct rnl_pool {
 	_Atomic(struct rnl__tracks *) tracks;
 	uint64_t max_queued;
 	uint64_t spin_ns;		/* spin before a sleep */
+	uint64_t urgent_spin_ns;	/* the same of idle urgent workers; 0: as others */
 	unsigned spin_cpus;		/* CPUs, which limit idle workers' spins; 0: spin_ns does */
 	uint64_t watchdog_ns;
 	uint64_t stuck_ns;

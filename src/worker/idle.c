@@ -114,7 +114,8 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	rnl__pool_wake_counts(w->pool);
 	if (w->track && !f->first)
 		rnl__track_idle(w->track, now);
-	spin_ns = f->first ? pool->spin_ns : idle_spin(pool);
+	spin_ns = f->first ? pool->spin_ns : w->urgent && pool->urgent_spin_ns ?
+				     pool->urgent_spin_ns : idle_spin(pool);
 	/* A spin does not see a mark that only the driver reports. */
 	if (!spin_ns || rnl__inflight_silent(f))
 		return false;

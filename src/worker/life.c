@@ -65,6 +65,7 @@ static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	const unsigned cpus = rnl__cpus();
 
+	pool->urgent_spin_ns = (uint64_t)attr->urgent_spin_us * 1000;
 	if (attr->spin_us) {
 		pool->spin_ns = attr->spin_us > 0 ? (uint64_t)attr->spin_us * 1000 : 0;
 		return;
@@ -110,6 +111,7 @@ static int life_check_attr(const struct rnl_pool_attr *attr)
 		{ "nr_workers", rnl__larger(attr->nr_workers, 1), 1,
 		  RNL_WORKERS_MAX - attr->nr_urgent },
 		{ "stream", attr->stream, 0, RNL_STREAM_PRIVATE },
+		{ "urgent_spin_us", attr->urgent_spin_us, 0, 1000000 },
 		{ "max_in_flight", attr->max_in_flight, 1, IN_FLIGHT_MAX },
 		{ "guard", attr->guard, 0, RNL_GUARD_STRICT },
 		{ "pinned_preload", attr->pinned_preload, 0, attr->pinned_max },

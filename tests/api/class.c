@@ -198,9 +198,9 @@ TEST(two_busy_classes_share_the_device_by_their_weights_whatever_their_jobs_take
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_class_of_urgent_workers_runs_on_them_alone)
+TEST(a_class_of_urgent_workers_runs_on_them_alone, .loops = 2)
 {
-	struct rnl_pool *pool = pool_of(2, .nr_urgent = 1);
+	struct rnl_pool *pool = pool_of(2, .nr_urgent = 1, .urgent_spin_us = _i ? 100000 : 0);
 	struct rnl_class *urgent = class_of(pool, .flags = RNL_CLASS_URGENT);
 	struct rnl_class *other = class_of(pool, .priority = -4);
 	struct gate gate = GATE_INIT;

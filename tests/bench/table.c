@@ -266,7 +266,7 @@ const struct bench_row bench_rows[] = {
 			{ HAND, "stream priority", "" },
 			{ HAND, "kept SMs, green contexts", "" },
 			{ RUNNEL, "an urgent worker", "" },
-			{ RUNNEL, "an urgent worker, kept SMs", "" },
+			{ RUNNEL, "kept SMs, a worker spins", "" },
 			{ RUNNEL, "flood of 1 at a time", "" },
 		},
 	},

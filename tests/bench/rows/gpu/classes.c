@@ -365,6 +365,7 @@ static struct bench *begin(const struct bench_run *run)
 	if (run->row->work != &bench_classes_tail || !run->opt->info.sm_group)
 		return b;
 	attr.kept_sms = b->group = run->opt->info.sm_group;
+	attr.urgent_spin_us = 2000;	/* a sample begins 1 ms after the last one */
 	b->keeps = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, WORKERS, &attr);
 	gpu_green_streams(run->opt->info.ordinal, attr.kept_sms, &b->kept, b->rest, CLASSES_MAX);
 	return b;
