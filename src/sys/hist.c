@@ -36,6 +36,27 @@ void rnl__hist_count(struct rnl__hist *hist, uint64_t ns)
 		rnl__figure_write(&hist->max_ns, ns);
 }
 
+void rnl__hist_count_any(struct rnl__hist *hist, uint64_t ns)
+{
+	uint64_t max = rnl__peek(&hist->max_ns);
+
+	rnl__figure_add_any(&hist->nr[bucket_of(ns)], 1);
+	rnl__figure_add_any(&hist->sum_ns, ns);
+	while (ns > max &&
+	       /* relaxed: a figure orders nothing */
+	       !atomic_compare_exchange_weak_explicit(&hist->max_ns, &max, ns, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+void rnl__hist_clear(struct rnl__hist *hist)
+{
+	rnl__figure_write(&hist->sum_ns, 0);
+	rnl__figure_write(&hist->max_ns, 0);
+	for (unsigned i = 0; i < RNL__HIST_BUCKETS; i++)
+		rnl__figure_write(&hist->nr[i], 0);
+}
+
 void rnl__hist_add(struct rnl__hist_sum *sum, struct rnl__hist *hist)
 {
 	uint64_t max = rnl__figure_read(&hist->max_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A histogram of times: one thread counts, other threads read at any moment.
+ * A histogram of times: one thread counts, or several, and other threads read at any moment.
  *
  * DESIGN
  *	A bucket's width is a sixteenth of its power of two: one bucket for each nanosecond below 16
@@ -32,6 +32,12 @@ struct rnl__hist_sum {
 };
 
 void rnl__hist_count(struct rnl__hist *hist, uint64_t ns);
+
+/* The same, if several threads count. */
+void rnl__hist_count_any(struct rnl__hist *hist, uint64_t ns);
+
+/* Forgets all times, while other threads may read. */
+void rnl__hist_clear(struct rnl__hist *hist);
 
 void rnl__hist_add(struct rnl__hist_sum *sum, struct rnl__hist *hist);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Histograms of times are accurate to the width of a bucket. */
+#include <pthread.h>
 #include <stdint.h>
 
 #include <runnel/stats.h>
@@ -74,6 +75,34 @@ TEST(times_beyond_the_last_bucket_count_as_the_maximum, .setup = empty_hist)
 	ck_assert_uint_eq(latency.p50_ns, 5);
 	ck_assert_uint_eq(latency.p999_ns, UINT64_MAX / 2);
 	ck_assert_uint_eq(latency.max_ns, UINT64_MAX / 2);
+}
+
+enum { THREADS = 4, EACH = 20000 };
+
+static void *count_main(void *arg)
+{
+	for (uint64_t i = 0; i < EACH; i++)
+		rnl__hist_count_any(&hist, i * THREADS + (uint64_t)(uintptr_t)arg);
+	return NULL;
+}
+
+TEST(several_threads_count_each_time, .setup = empty_hist)
+{
+	pthread_t threads[THREADS];
+	struct rnl_latency latency;
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, count_main, (void *)i), 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	rnl__hist_latency(sum_of(&hist), &latency);
+	ck_assert_uint_eq(latency.nr, THREADS * EACH);
+	ck_assert_uint_eq(latency.sum_ns, UINT64_C(1) * THREADS * EACH * (THREADS * EACH - 1) / 2);
+	ck_assert_uint_eq(latency.max_ns, THREADS * EACH - 1);
+	ck_assert_close(latency.p99_ns, UINT64_C(1) * THREADS * EACH * 99 / 100 - 1);
+	rnl__hist_clear(&hist);
+	rnl__hist_latency(sum_of(&hist), &latency);
+	ck_assert_uint_eq(latency.nr, 0);
 }
 
 TEST(no_times_say_nothing, .setup = empty_hist)
