@@ -83,8 +83,9 @@ struct rnl_class_attr {
  * Creates a class of a pool.
  * @classp: receives the class; unchanged on failure.
  * @attr: copied; NULL means all defaults.
- * Context: any thread. Allocates the memory of all queued jobs: 25 bytes for each of max_queued,
- *	rounded up to a power of two, and as much for each device if the pool has several.
+ * Context: any thread. Allocates 6 KiB and the memory of all queued jobs: 25 bytes for each of
+ *	max_queued, rounded up to a power of two, and as much for each device if the pool has
+ *	several.
  * Return: 0, and rnl_class_destroy() may be called for the class later; the pool's end frees it,
  *	too. -EINVAL classp or pool is NULL, an attribute is out of its range, or the class is for
  *	urgent workers and the pool has none, which is logged;
@@ -117,20 +118,32 @@ RNL_API void rnl_class_destroy(struct rnl_class *cls);
  */
 RNL_API int rnl_job_set_class(struct rnl_job *job, struct rnl_class *cls);
 
+/* Figures of a class: of now, or since its creation. Times are in nanoseconds. */
 struct rnl_class_stats {
 	uint32_t size;		/* sizeof(struct rnl_class_stats) */
-	uint32_t queued;	/* now */
-	uint32_t started;	/* now: started and not done */
-	uint32_t reserved;
+	uint32_t queued;	/* jobs in the class's queue now; deferred and delayed ones only
+				 * keep their places there */
+	uint32_t started;	/* jobs that are started and not done now */
+	uint32_t share_permille; /* device_ns in thousandths of all_device_ns; 0 if that is 0 */
 	uint64_t accepted;	/* jobs so far */
 	uint64_t refused;	/* times that a submit found max_queued jobs; rnl_submit_wait() may
 				 * find them more than once */
 	uint64_t done;		/* jobs whose function was called */
 	uint64_t expired;	/* jobs that were not started, because their deadline was over ... */
 	uint64_t late;		/* ... or could not be met, by their estimates */
-	uint64_t device_ns;	/* device time that they have used */
+	uint64_t queue_timed;	/* jobs that were timed in the class's queue: from the submit, the
+				 * start time or the end of the barrier until a worker took
+				 * them. One in time_every of the pool's attributes is timed */
+	uint64_t queue_ns_p50;	/* half of them were queued for at most this time, to a sixteenth
+				 * of it; 0 if no job was timed */
+	uint64_t queue_ns_p99;	/* ... 99 of 100 were */
+	uint64_t device_ns;	/* device time that its jobs have used */
+	uint64_t all_device_ns;	/* device time that the pool's jobs of all classes, and of none,
+				 * have used since this class was created. So two reads give
+				 * its share in between */
 };
-#define RNL_CLASS_STATS_INIT { sizeof(struct rnl_class_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define RNL_CLASS_STATS_INIT \
+	{ sizeof(struct rnl_class_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Reads the figures of a class.

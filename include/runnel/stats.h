@@ -115,7 +115,8 @@ RNL_API int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *b
 
 enum rnl_health_state {
 	RNL_HEALTH_OK = 0,
-	RNL_HEALTH_OVERLOADED = 1,	/* at least 3/4 of max_queued jobs are queued */
+	RNL_HEALTH_OVERLOADED = 1,	/* at least 3/4 of max_queued jobs are queued at the workers, or
+					 * in a class 3/4 of the class's max_queued */
 	RNL_HEALTH_STUCK = 2,		/* a worker has spent more than stuck_ms on one job */
 	RNL_HEALTH_FAILED = 3		/* the device has failed: a new process is needed */
 };
@@ -145,7 +146,7 @@ struct rnl_health {
 	uint32_t on_device;		/* 1: it waits for the device; 0: it is in the function */
 	uint64_t stuck_ms;		/* time that it has been stuck, accurate to some ms */
 	const struct rnl_job *stuck_job; /* its job; only to compare: it may be done by now */
-	uint64_t queued;		/* jobs in the workers' queues */
+	uint64_t queued;		/* jobs in the queues of workers and classes */
 	uint64_t held;			/* jobs that wait only for their holds; not stuck */
 	uint64_t held_ms;		/* longest such wait, accurate to some ms */
 	struct rnl_unfinished *unfinished; /* caller's array of max_unfinished entries, or NULL */

@@ -30,6 +30,7 @@ void rnl__class_begin(struct rnl_class *c, const struct rnl_class_attr *attr)
 	set_word(&c->flags, attr->flags);
 	set_word(&c->floor, attr->floor_permille == RNL_CLASS_NO_FLOOR ? 0 :
 		       attr->floor_permille ? attr->floor_permille : FLOOR_DEFAULT);
+	set_word(&c->max_queued, attr->max_queued);
 	set_word(&c->max_jobs, attr->max_jobs);
 	rnl__figure_write(&c->max_ns, attr->max_device_ns);
 	rnl__figure_write(&c->interval_ns, attr->per_second ? NS / attr->per_second : 0);
@@ -49,6 +50,7 @@ void rnl__class_begin(struct rnl_class *c, const struct rnl_class_attr *attr)
 	rnl__figure_write(&c->late, 0);
 	rnl__figure_write(&c->device_ns, 0);
 	rnl__costs_init(&c->costs);
+	rnl__hist_clear(&c->queue_wait);
 }
 
 bool rnl__class_may_start(struct rnl_class *c, uint64_t now, uint64_t *at)

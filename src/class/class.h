@@ -30,9 +30,11 @@
 #include "class/prioq.h"
 #include "sys/atomic.h"
 #include "sys/eventcount.h"
+#include "sys/hist.h"
 
 #define RNL__TIERS 8u		/* priorities, the first one is 0 here */
 #define RNL__TIER_OWN 4		/* of the pool's own class */
+#define RNL__CLASS_NAME 32u
 #define RNL__CLASS_CLOSED (UINT32_C(1) << 31) /* in `inside` */
 
 struct rnl_class {
@@ -40,9 +42,12 @@ struct rnl_class {
 	struct rnl_pool *pool;		/* constant */
 	_Atomic uint32_t id;		/* jobs name it; 0: no class */
 	unsigned index;			/* constant: its place in the pool's table */
-	char name[32];
+	/* Under the table's lock. */
+	char name[RNL__CLASS_NAME];
+	uint64_t all_before_ns;		/* device time of all classes at its creation */
 	_Atomic uint32_t tier, weight, order, flags;
 	_Atomic uint32_t floor;		/* thousandths; 0: none */
+	_Atomic uint32_t max_queued;	/* in each of `queues` */
 	_Atomic uint32_t max_jobs;	/* 0: no limit, here and below */
 	_Atomic uint64_t max_ns, interval_ns, burst_ns, deadline_ns;
 	unsigned nr_queues;		/* constant */
@@ -64,6 +69,7 @@ struct rnl_class {
 
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t accepted, done, expired, late, device_ns;
 	struct rnl__costs costs;
+	struct rnl__hist queue_wait;	/* of timed jobs, until a worker takes them */
 };
 
 /* Returns true if urgent workers serve the class. */

@@ -39,7 +39,7 @@
  *	Fields whose meaning depends on the phase.  A submit keeps the program's settings.
  *
  *			delayed		queued		started		issued		waits for holds
- *	link		inbox		its lane	-		its stream	-
+ *	link		inbox		its lane (*)	-		its stream	-
  *	cancels		of its submit	of its submit	device_error	device_error	device_error
  *	submit_ns	its time	of its submit	of its submit	seq		waiting
  *	producer	thread		thread		holds		holds		holds
@@ -47,6 +47,7 @@
  *	rounds		of `barrier`, and of the first barrier before the job, until that round ends
  *	more		heap		gate of its order, `after`: rounds that have not ended
  *
+ *	(*) of a timed job in its class's queue: since when it is there.
  *	`link` also lists deferred jobs of a round or order, held-back jobs, and jobs of a cq.
  */
 #ifndef RNL_JOB_H

@@ -182,6 +182,9 @@ void rnl__classes_put(struct rnl_job *job)
 	const bool cancelled = atomic_load_explicit(rnl__atomic(&job->phase), memory_order_relaxed) ==
 				       RNL__JOB_CANCELLED || rnl__pool_has_cancelled(pool, job);
 
+	/* A deferred job does not wait for its class until now. */
+	if (job->flags & RNL__JOB_TIMED)
+		job->link = (void *)(uintptr_t)rnl__now();
 	if (!rnl__class_has_queued(c))
 		rnl__classes_owe_nothing(rnl__classes_of(pool), c);
 	put_job(pool, c, job, key_of(c, job), cancelled ? 0 : rnl__timer_expiry(job));

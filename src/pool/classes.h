@@ -42,7 +42,8 @@ struct rnl__classes {
 	_Atomic uint32_t lost_marks;	/* cancels whose job was not in the slot that it named */
 	struct rnl__share_clock clocks[RNL_DEVICES_MAX];
 	struct rnl__eventcount ended;	/* for the destroy of a class */
-	pthread_mutex_t lock;		/* of a creation and a destroy */
+	pthread_mutex_t lock;		/* of creations, destroys, reads of figures */
+	uint64_t ended_ns;		/* device time of replaced classes; under `lock` */
 	struct rnl__old_queues *old;	/* replaced, but a taker may read them; under `lock` */
 };
 
@@ -84,6 +85,15 @@ static inline bool rnl__classes_any(const struct rnl_pool *pool)
 
 	/* relaxed: a job of a class that ends now, or begins, is found by the next look */
 	return classes && atomic_load_explicit(&classes->used, memory_order_relaxed) != 1;
+}
+
+/* Returns what a trace knows the class of an accepted job by; 0: none. */
+static inline uint32_t rnl__classes_id(const struct rnl_pool *pool, const struct rnl_job *job)
+{
+	const unsigned index = job->class_index & RNL__CLASS_INDEX;
+
+	return job->flags & RNL__JOB_CLASSED ?
+		       rnl__class_id(rnl__class_at(rnl__classes_of(pool), index)) : 0;
 }
 
 /* Frees the classes with their pool. */
@@ -178,5 +188,29 @@ bool rnl__classes_search_begin(struct rnl_pool *pool, struct rnl__class_search *
 
 /* Returns the search's next job, or NULL at the end. */
 struct rnl_job *rnl__classes_search(struct rnl_pool *pool, struct rnl__class_search *s);
+
+/* ---- for figures ------------------------------------------------------------------ */
+
+struct rnl__class_figures {
+	char name[RNL__CLASS_NAME];
+	unsigned index;			/* 0: the pool's own, with `done` and `device_ns` only */
+	struct rnl_class_stats stats;	/* without the times in the queue */
+	struct rnl__hist_sum queue_wait;
+};
+
+/*
+ * Reads the classes into @list, which has RNL__CLASSES_NR places; the pool's own is the first.
+ * Returns their number; 0: the pool has only its own.
+ */
+unsigned rnl__classes_figures(struct rnl_pool *pool, struct rnl__class_figures *list);
+
+/* Returns the device time of all classes, also of those that have ended.  Under the lock. */
+uint64_t rnl__classes_device_ns(struct rnl__classes *classes);
+
+/* Copies the name of a class.  Returns false if another one has replaced it. */
+bool rnl__classes_name(struct rnl_pool *pool, uint32_t id, char name[RNL__CLASS_NAME]);
+
+/* Returns true if a class has at least 3/4 of its max_queued jobs queued. */
+bool rnl__classes_crowded(struct rnl_pool *pool);
 
 #endif

@@ -105,6 +105,16 @@ static void note_own(struct rnl_pool *pool, bool own)
 	}
 }
 
+/* Counts how long a timed job was queued. */
+static void count_wait(struct rnl_class *c, const struct rnl_job *job, uint64_t now)
+{
+	const uint64_t since = (uint64_t)(uintptr_t)job->link;
+
+	/* The taker may have read the time before the put did. */
+	if (job->flags & RNL__JOB_TIMED)
+		rnl__hist_count_any(&c->queue_wait, now > since ? now - since : 0);
+}
+
 static struct rnl_job *take_of(struct rnl__worker *w, struct rnl_class *c, uint64_t now)
 {
 	struct rnl_pool *pool = w->pool;
@@ -124,6 +134,7 @@ static struct rnl_job *take_of(struct rnl__worker *w, struct rnl_class *c, uint6
 		rnl__figure_write(&c->behind, false);
 		rnl__classes_owe_nothing(rnl__classes_of(pool), c);
 	}
+	count_wait(c, job, now);
 	rnl__job_set_class_slot(job, rnl__class_charge(c, (const void *)(uintptr_t)job->fn, now,
 						       pool->devices.nr));
 	rnl__job_set_class_index(job, job->class_index | RNL__CLASS_CHARGED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of classes: creating, ending, reading figures.
+ * The life of classes: creating and ending.
  *
  * DESIGN
  *	A class has a place in the pool's table.  Its memory stays until the pool's end, and serves
@@ -207,7 +207,10 @@ static int create_class(struct rnl__classes *classes, struct rnl_pool *pool,
 		free(made);
 		return ret;
 	}
+	/* Of the class that had this place. */
+	classes->ended_ns += rnl__figure_read(&c->device_ns);
 	rnl__class_begin(c, attr);
+	c->all_before_ns = rnl__classes_device_ns(classes);
 	/* [classes.L2] release: the class and its queues; pairs with [classes.L1] */
 	atomic_store_explicit(&classes->list[i], c, memory_order_release);
 	rnl__figure_write(&c->id, next_id(i));
@@ -277,34 +280,7 @@ void rnl_class_destroy(struct rnl_class *c)
 		(void)rnl__eventcount_wait(&classes->ended, listened, RNL__NEVER);
 	}
 	pthread_mutex_lock(&classes->lock);
-	rnl__figure_write(&c->id, 0);
 	/* relaxed: a taker that still sees the class finds it empty */
 	atomic_fetch_and_explicit(&classes->used, ~(UINT64_C(1) << c->index), memory_order_relaxed);
 	pthread_mutex_unlock(&classes->lock);
-}
-
-/* ---- figures ------------------------------------------------------------- */
-
-int rnl_class_read_stats(struct rnl_class *c, struct rnl_class_stats *stats)
-{
-	struct rnl_class_stats now = { 0 };
-	int ret = c && stats ? rnl__pool_check(c->pool) :
-			       rnl__invalid(NULL, "rnl_class_read_stats(): %s is NULL", c ? "stats" : "cls");
-
-	if (ret)
-		return ret;
-	ret = rnl__check_out(stats, RNL__FIRST_CLASS_STATS);
-	if (ret)
-		return rnl__bad_struct(&c->pool->log, "rnl_class_read_stats()", "stats", stats, ret);
-	for (unsigned i = 0; i < c->nr_queues; i++)
-		now.queued += rnl__figure_read(&rnl__class_queue(c, i)->nr);
-	now.started = rnl__figure_read(&c->under_way);
-	now.accepted = rnl__figure_read(&c->accepted);
-	now.refused = rnl__figure_read(&c->refused);
-	now.done = rnl__figure_read(&c->done);
-	now.expired = rnl__figure_read(&c->expired);
-	now.late = rnl__figure_read(&c->late);
-	now.device_ns = rnl__figure_read(&c->device_ns);
-	rnl__copy_out(stats, &now, sizeof(now));
-	return 0;
 }

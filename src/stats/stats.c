@@ -9,6 +9,7 @@
 #include "sys/abi.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
+#include "pool/classes.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
 #include "pool/outside.h"
@@ -225,7 +226,8 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 		health->state = RNL_HEALTH_FAILED;
 	else if (health->nr_stuck)
 		health->state = RNL_HEALTH_STUCK;
-	else if (health->queued >= pool->max_queued - pool->max_queued / 4)
+	else if (rnl__pool_queued(pool) >= pool->max_queued - pool->max_queued / 4 ||
+		 rnl__classes_crowded(pool))
 		health->state = RNL_HEALTH_OVERLOADED;
 	rnl__copy_out(out, health, sizeof(*health));
 	return 0;

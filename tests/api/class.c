@@ -1,45 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Classes: which job starts next, limits, deadlines, and that no job of a class is lost. */
-#include <runnel/class.h>
 #include <runnel/more.h>
 
+#include "classed.h"
 #include "record.h"
 #include "seed.h"
-
-/* A class with the attributes in the call: class_of(pool, .weight = 3). */
-#define class_of(pool, ...) \
-	class_with(pool, &(struct rnl_class_attr){ .size = sizeof(struct rnl_class_attr), ##__VA_ARGS__ })
-
-static struct rnl_class *class_with(struct rnl_pool *pool, const struct rnl_class_attr *attr)
-{
-	struct rnl_class *cls = NULL;
-
-	must(rnl_class_create(&cls, pool, attr));
-	ck_assert_ptr_nonnull(cls);
-	return cls;
-}
-
-static struct rnl_class_stats stats_of(struct rnl_class *cls)
-{
-	struct rnl_class_stats stats = RNL_CLASS_STATS_INIT;
-
-	must(rnl_class_read_stats(cls, &stats));
-	return stats;
-}
-
-static void classed_of(struct rnl_job *job, struct rnl_class *cls, int (*fn)(struct rnl_job *job),
-		       void *user)
-{
-	job_of(job, fn, user);
-	must(rnl_job_set_class(job, cls));
-}
-
-static void submit_classed(struct rnl_pool *pool, struct rnl_job *job, struct rnl_class *cls,
-			   int (*fn)(struct rnl_job *job), void *user)
-{
-	classed_of(job, cls, fn, user);
-	must(rnl_submit(pool, job));
-}
 
 static void submit_noted(struct rnl_pool *pool, struct noted *n, struct rnl_class *cls,
 			 struct record *record, int id)
