@@ -101,8 +101,10 @@ RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_po
  * Writes the figures of a pool and of its workers as text for Prometheus (exposition format 0.0.4).
  * Each sample has the label pool="NAME"; a worker's samples also have, say, worker="3" and
  * device="cuda:1". The timer thread, which completes cancelled and expired jobs, has worker="timer"
- * and no device. A connection to the socket of the attribute top gets this text and a line "# EOF",
- * and is closed. A forked child without an exec keeps the socket open, but does not answer.
+ * and no device. If the pool has classes, their samples have class="NAME" and, since names may be
+ * equal, index="N"; those of jobs without a class have index="0". A connection to the socket of the
+ * attribute top gets this text and a line "# EOF", and is closed. A forked child without an exec
+ * keeps the socket open, but does not answer.
  * @name: NULL: the name of the pool's attributes, or "rnl-worker".
  * @buf: receives the text and a NUL; may be NULL if bytes is 0.
  * @bytes: size of buf.

@@ -18,6 +18,7 @@
 
 #include <runnel/stats.h>
 
+#include "pool/classes.h"
 #include "pool/pool.h"
 #include "stats/stats.h"
 #include "sys/thread.h"
@@ -34,19 +35,32 @@ struct page {
 	unsigned nr;			/* workers and, last, the timer thread */
 	struct rnl__figures *workers;	/* figures of each */
 	struct rnl__figures all;
+	struct rnl__class_figures *classes;
+	unsigned nr_classes;
+	struct rnl__class_figures *of;	/* the class whose figures are written; NULL: none */
 };
 
-/* Writes the pool's label; escapes backslash, quote and newline in its value. */
-static void metrics_put_label(const struct page *p)
+/* Writes a label; escapes backslash, quote and newline in its value. */
+static void put_name(const struct page *p, const char *label, const char *name)
 {
-	fputs("pool=\"", p->out);
-	for (const char *c = p->pool; *c; c++) {
+	fprintf(p->out, "%s=\"", label);
+	for (const char *c = name; *c; c++) {
 		if (*c == '\n')
 			fputs("\\n", p->out);
 		else
 			fprintf(p->out, *c == '\\' || *c == '"' ? "\\%c" : "%c", *c);
 	}
 	fputc('"', p->out);
+}
+
+/* Writes the pool's label, and those of the class whose figures are written. */
+static void metrics_put_label(const struct page *p)
+{
+	put_name(p, "pool", p->pool);
+	if (!p->of)
+		return;
+	put_name(p, ",class", p->of->name);
+	fprintf(p->out, ",index=\"%u\"", p->of->index);
 }
 
 static void put_head(const struct page *p, const char *name, const char *type, const char *help)
@@ -102,21 +116,31 @@ static void put_each(const struct page *p, const struct rnl_pool *pool, const ch
 	}
 }
 
-static void put_histogram(const struct page *p, const char *name, const struct rnl__hist_sum *sum,
-			  const char *help)
+static void put_seconds(const struct page *p, const char *name, const char *part, uint64_t ns)
+{
+	fprintf(p->out, "rnl_%s%s{", name, part);
+	metrics_put_label(p);
+	fprintf(p->out, "} " SECONDS "\n", seconds(ns));
+}
+
+static void put_buckets(const struct page *p, const char *name, const struct rnl__hist_sum *sum)
 {
 	char end[32];
 
-	put_head(p, name, "histogram", help);
 	for (unsigned bits = FIRST_BITS; bits <= LAST_BITS; bits++) {
 		snprintf(end, sizeof(end), SECONDS, seconds(UINT64_C(1) << bits));
 		metrics_put(p, name, "_bucket", "le", end, rnl__hist_below(sum, bits));
 	}
 	metrics_put(p, name, "_bucket", "le", "+Inf", sum->total);
-	fprintf(p->out, "rnl_%s_sum{", name);
-	metrics_put_label(p);
-	fprintf(p->out, "} " SECONDS "\n", seconds(sum->sum_ns));
+	put_seconds(p, name, "_sum", sum->sum_ns);
 	metrics_put(p, name, "_count", NULL, NULL, sum->total);
+}
+
+static void put_histogram(const struct page *p, const char *name, const struct rnl__hist_sum *sum,
+			  const char *help)
+{
+	put_head(p, name, "histogram", help);
+	put_buckets(p, name, sum);
 }
 
 static void put_health(const struct page *p, struct rnl_pool *pool)
@@ -188,7 +212,50 @@ static void put_guard(const struct page *p)
 	metrics_put(p, "guard_unwatched_total", "", "reason", "too_many", guard->beyond);
 }
 
-static void put_all(const struct page *p, struct rnl_pool *pool)
+/* The figures of a class; the pool's own has only the first one. */
+static const struct {
+	const char *name, *type, *help;
+} of_classes[] = {
+	{ "class_jobs_run_total", "counter", "Jobs whose function was called." },
+	{ "class_jobs_accepted_total", "counter", "Jobs that the class accepted." },
+	{ "class_jobs_refused_total", "counter", "Times that a submit found the class full." },
+	{ "class_jobs_expired_total", "counter", "Jobs past their deadline, not run." },
+	{ "class_jobs_late_total", "counter", "Jobs that would have ended late, not run." },
+	{ "class_jobs_queued", "gauge", "Jobs on the class's queue." },
+	{ "class_jobs_started", "gauge", "Jobs of the class started and not done." },
+};
+
+static void put_figures_of_class(struct page *p, size_t figure)
+{
+	const struct rnl_class_stats *s = &p->of->stats;
+	/* In the order of the table. */
+	const uint64_t values[] = {
+		s->done, s->accepted, s->refused, s->expired, s->late, s->queued, s->started,
+	};
+
+	metrics_put(p, of_classes[figure].name, "", NULL, NULL, values[figure]);
+}
+
+static void put_classes(struct page *p)
+{
+	struct rnl__class_figures *const end = p->classes + p->nr_classes;
+
+	for (size_t i = 0; i < sizeof(of_classes) / sizeof(of_classes[0]); i++) {
+		put_head(p, of_classes[i].name, of_classes[i].type, of_classes[i].help);
+		for (p->of = p->classes + (i > 0); p->of < end; p->of++)
+			put_figures_of_class(p, i);
+	}
+	put_head(p, "class_device_seconds_total", "counter", "Device time that jobs have used.");
+	for (p->of = p->classes; p->of < end; p->of++)
+		put_seconds(p, "class_device_seconds_total", "", p->of->stats.device_ns);
+	put_head(p, "class_queue_wait_seconds", "histogram",
+		 "On the class's queue, of the jobs timed.");
+	for (p->of = p->classes + 1; p->of < end; p->of++)
+		put_buckets(p, "class_queue_wait_seconds", &p->of->queue_wait);
+	p->of = NULL;
+}
+
+static void put_all(struct page *p, struct rnl_pool *pool)
 {
 	const struct rnl_pool_stats *all = &p->all.stats;
 
@@ -213,6 +280,8 @@ static void put_all(const struct page *p, struct rnl_pool *pool)
 	put_histogram(p, "host_seconds", &p->all.host, "In the job's function, of the jobs timed.");
 	put_histogram(p, "device_seconds", &p->all.device,
 		      "From the function's return until done, of the jobs timed.");
+	if (p->nr_classes)
+		put_classes(p);
 }
 
 char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length)
@@ -227,17 +296,20 @@ char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length)
 	p->pool = name ? name : pool->name;
 	p->nr = rnl__pool_nr_workers(pool) + 1;
 	p->workers = calloc(p->nr, sizeof(*p->workers));
-	p->out = p->workers ? open_memstream(&text, length) : NULL;
+	p->classes = calloc(RNL__CLASSES_NR, sizeof(*p->classes));
+	p->out = p->workers && p->classes ? open_memstream(&text, length) : NULL;
 	if (p->out) {
 		for (unsigned i = 0; i < p->nr - 1; i++)
 			rnl__stats_add(&p->workers[i], rnl__worker_at(pool, i));
 		rnl__stats_add(&p->workers[p->nr - 1], &pool->timer.self);
 		rnl__stats_add_all(&p->all, pool);
+		p->nr_classes = rnl__classes_figures(pool, p->classes);
 		put_all(p, pool);
 		bad = ferror(p->out);
 		bad = fclose(p->out) || bad;
 	}
 	free(p->workers);
+	free(p->classes);
 	free(p);
 	if (!bad)
 		return text;

@@ -4,6 +4,7 @@
 
 #include <runnel/stats.h>
 
+#include "classed.h"
 #include "pool.h"
 
 /* ---- a reader of the format ---------------------------------------------- */
@@ -432,6 +433,89 @@ TEST(histograms_are_cumulative_and_end_with_all)
 	free(page);
 	rnl_pool_destroy(pool);
 }
+
+/* ---- classes ----------------------------------------------------------------- */
+
+/* Returns the sample of that name and class. */
+static double of_class(const struct page *page, const char *name, const char *class,
+		       const char *index)
+{
+	for (unsigned i = 0; i < page->nr; i++) {
+		const struct sample *s = &page->samples[i];
+
+		if (!strcmp(s->name, name) && !strcmp(label_of(s, "class"), class) &&
+		    !strcmp(label_of(s, "index"), index) && !*label_of(s, "le"))
+			return s->value;
+	}
+	ck_abort_msg("no %s of class %s, %s", name, class, index);
+	return -1;
+}
+
+/* Returns the number of samples of classes. */
+static unsigned nr_of_classes(const struct page *page)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < page->nr; i++)
+		nr += !!*label_of(&page->samples[i], "index");
+	return nr;
+}
+
+TEST(a_class_has_the_figures_of_its_stats_and_classes_may_share_a_name)
+{
+	enum { FULL = 3 };
+	static const char odd[] = "a\"b\\c\nd}";
+	struct rnl_pool *pool = pool_of(1, .time_every = 1);
+	struct page *page = page_of(pool, NULL);
+	struct rnl_class *cls[2];
+	struct rnl_job jobs[FULL], more, own;
+	struct gate gate = GATE_INIT;
+	struct rnl_class_stats stats;
+
+	ck_assert_uint_eq(nr_of_classes(page), 0);
+	free(page);
+	for (int i = 0; i < 2; i++)
+		cls[i] = class_of(pool, .name = odd, .max_queued = FULL);
+	submit_classed(pool, &jobs[0], cls[1], gated_fn, &gate);
+	gate_await(&gate, 1);
+	for (int i = 1; i < FULL; i++)
+		submit_classed(pool, &jobs[i], cls[1], noop_fn, NULL);
+	classed_of(&more, cls[1], noop_fn, NULL);
+	must(rnl_job_set_deadline(&more, 0));
+	must(rnl_submit(pool, &more));
+	ck_assert_int_eq(result_of(&more), -ETIMEDOUT);
+	page = page_of(pool, NULL);
+	ck_assert_double_eq(of_class(page, "rnl_class_jobs_queued", odd, "2"), FULL - 1);
+	ck_assert_double_eq(of_class(page, "rnl_class_jobs_started", odd, "2"), 1);
+	ck_assert_double_eq(of_class(page, "rnl_class_jobs_expired_total", odd, "2"), 1);
+	ck_assert_double_eq(of_class(page, "rnl_class_jobs_accepted_total", odd, "1"), 0);
+	free(page);
+	gate_open(&gate);
+	submit_job(pool, &own, noop_fn, NULL);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	stats = stats_of(cls[1]);
+	page = page_of(pool, "mine");
+	ck_assert_double_eq(of_class(page, "rnl_class_jobs_run_total", odd, "2"), FULL);
+	ck_assert_double_eq(of_class(page, "rnl_class_jobs_run_total", "pool", "0"), 1);
+	ck_assert_double_eq(of_class(page, "rnl_class_jobs_accepted_total", odd, "2"),
+			    (double)stats.accepted);
+	ck_assert_double_eq(of_class(page, "rnl_class_queue_wait_seconds_count", odd, "2"),
+			    (double)stats.queue_timed);
+	ck_assert_double_eq_tol(of_class(page, "rnl_class_device_seconds_total", odd, "2") +
+				of_class(page, "rnl_class_device_seconds_total", "pool", "0"),
+				(double)stats.all_device_ns * 1e-9, 1e-8);
+	for (unsigned i = 0; i < page->nr; i++)
+		ck_assert_str_eq(label_of(&page->samples[i], "pool"), "mine");
+	free(page);
+	for (int i = 0; i < 2; i++)
+		rnl_class_destroy(cls[i]);
+	page = page_of(pool, NULL);
+	ck_assert_uint_eq(nr_of_classes(page), 0);
+	free(page);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- while jobs run ---------------------------------------------------------- */
 
 static _Atomic bool ended;
 
