@@ -24,6 +24,7 @@
 #include <runnel.h>
 #include <runnel/trace.h>
 
+#include "pool/classes.h"
 #include "watch/track.h"
 #include "trace/trace_arrows.h"
 #include "trace/trace_file.h"
@@ -33,6 +34,11 @@ struct rnl_pool;
 struct rnl__trace_name {
 	const void *fn;
 	char text[120];			/* escaped for JSON */
+};
+
+struct rnl__trace_class {
+	uint32_t id;			/* 0: none */
+	char text[2 * RNL__CLASS_NAME];	/* its name, escaped for JSON; "": not known any more */
 };
 
 struct rnl__trace {
@@ -46,6 +52,7 @@ struct rnl__trace {
 	struct rnl__trace_file file;
 	struct rnl__trace_arrows arrows;
 	struct rnl__trace_name names[64];
+	struct rnl__trace_class classes[RNL__CLASSES_NR];
 	uint64_t named[RNL_WORKERS_MAX / 64]; /* bits: tracks whose names are in the file */
 	uint64_t too_much;		/* jobs for which the file had no space */
 	uint64_t nr_jobs, nr_flown, nr_timed, nr_cut; /* flown: left work on the stream */

@@ -54,6 +54,23 @@ static const char *trace_name_of(struct rnl__trace *t, const void *fn)
 	return name->text;
 }
 
+/*
+ * Returns the name of a class.  A record is written some ms after its job.  If another class has
+ * the place of the job's class by then, the name is only known if it was looked up before: or "".
+ */
+static const char *trace_class_of(struct rnl__trace *t, uint32_t id)
+{
+	struct rnl__trace_class *class = &t->classes[id % (1 << RNL__CLASS_ID_BITS)];
+	char name[RNL__CLASS_NAME] = "";
+
+	if (class->id == id)
+		return class->text;
+	(void)rnl__classes_name(t->pool, id, name);
+	quote(class->text, sizeof(class->text), name);
+	class->id = id;
+	return class->text;
+}
+
 /* ---- names, the header, the footer --------------------------------------- */
 
 static void put_meta(struct rnl__trace *t, const char *what, uint32_t tid, const char *value)
@@ -171,6 +188,8 @@ static void put_call(struct rnl__trace *t, const struct rnl__track *track,
 	if (r->call.queued)
 		rnl__trace_print(&t->file, ",\"queued\":" RNL__TRACE_TIME,
 				 rnl__trace_time(since(t, r->call.queued)));
+	if (r->call.class && *trace_class_of(t, r->call.class))
+		rnl__trace_print(&t->file, ",\"class\":\"%s\"", trace_class_of(t, r->call.class));
 	if (r->call.staged)
 		rnl__trace_print(&t->file, ",\"staged\":%" PRIu64, r->call.staged);
 	if (memcmp(r->call.trace_id, none, sizeof(none))) {

@@ -245,8 +245,8 @@ static uint64_t new_id(struct rnl__track *t)
 	return t->nr_jobs++ * RNL_WORKERS_MAX + t->index + 1;
 }
 
-static struct rnl__track_record called(struct rnl__track *t, const struct rnl_job *job, uint32_t tid,
-				 int result)
+static struct rnl__track_record called(struct rnl__track *t, const struct rnl_job *job,
+				       uint32_t class, uint32_t tid, int result)
 {
 	struct rnl__track_record r = {
 		.id = new_id(t),
@@ -254,7 +254,7 @@ static struct rnl__track_record called(struct rnl__track *t, const struct rnl_jo
 		.call = {
 			.fn = job->fn, .job = job, .barrier = job->barrier, .after = rnl__job_first_after(job),
 			.producer = tid,
-			.result = result,
+			.result = result, .class = class,
 		},
 	};
 
@@ -273,12 +273,12 @@ static void track_put_call(struct rnl__track *t, const struct rnl_job *job, cons
 		});
 }
 
-void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
-		       uint64_t staged, int result)
+void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint32_t class,
+		       uint64_t seq, uint64_t staged, int result)
 {
 	struct rnl__track_job *j = t->now;
 	uint64_t issued = rnl__now();
-	struct rnl__track_record r = called(t, job, j->producer, result);
+	struct rnl__track_record r = called(t, job, class, j->producer, result);
 
 	t->now = NULL;
 	r.call.queued = j->queued;
@@ -307,9 +307,9 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 		rnl__track_time_spend(t, issued, rnl__now());
 }
 
-void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int result)
+void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, uint32_t class, int result)
 {
-	struct rnl__track_record r = called(t, job, producer(job), result);
+	struct rnl__track_record r = called(t, job, class, producer(job), result);
 
 	r.call.queued = queued(job);
 	r.call.picked = r.call.issued = rnl__now();

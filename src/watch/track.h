@@ -53,6 +53,7 @@ struct rnl__track_record {
 			int32_t result;
 			uint64_t staged;	/* bytes of pageable memory that a CPU copied */
 			uint8_t trace_id[16];	/* zero: the job has none */
+			uint32_t class;		/* its class's id; 0: it has none */
 			bool in_flight;		/* a DONE or a CUT will follow */
 		} call;
 		struct {
@@ -175,12 +176,15 @@ void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first);
 void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
 		      uint64_t staged, bool behind);
 
-/* The function has returned.  @seq: 0 if no work is left on the stream; @staged: as of now. */
-void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
-		       uint64_t staged, int result);
+/*
+ * The function has returned.  @class: the id of the job's class, or 0; @seq: 0 if no work is left
+ * on the stream; @staged: as of now.
+ */
+void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint32_t class,
+		       uint64_t seq, uint64_t staged, int result);
 
 /* A job's function will not be called. */
-void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int result);
+void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, uint32_t class, int result);
 
 /* A job is done.  @passed: it was completed on the device, which has not failed. */
 void rnl__track_done(struct rnl__track *t, uint64_t seq, bool passed);

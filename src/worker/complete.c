@@ -253,7 +253,7 @@ void rnl__complete_note_unrun(struct rnl__worker *w, struct rnl_job *job, int re
 	rnl__tsan_acquire(job);
 	job->device_error = 0;
 	if (w->track)
-		rnl__track_unrun(w->track, job, result);
+		rnl__track_unrun(w->track, job, rnl__classes_id(w->pool, job), result);
 	job->flags |= RNL__JOB_UNRUN;
 }
 

@@ -242,7 +242,8 @@ static uint64_t track_begin(struct rnl__worker *w, struct rnl_job *job)
 
 static void track_called(struct rnl__worker *w, struct rnl_job *job, bool empty, int result)
 {
-	rnl__track_called(w->track, job, empty ? 0 : rnl__inflight_next(&w->inflight),
+	rnl__track_called(w->track, job, rnl__classes_id(w->pool, job),
+			  empty ? 0 : rnl__inflight_next(&w->inflight),
 			  rnl__own_read(&w->staging.staged), result);
 }
 

@@ -9,6 +9,7 @@
 #include <runnel/memory.h>
 #include <runnel/trace.h>
 
+#include "classed.h"
 #include "host_kernel.h"
 #include "pool.h"
 #include "trace.h"
@@ -134,6 +135,38 @@ TRACE_TEST(knows_jobs_that_did_not_run)
 	ck_assert_uint_eq(count(text, "\"result\":-125"), 1);
 	ck_assert_uint_eq(count(text, "\"result\":-110"), 1);
 	ck_assert_int_eq(figure(text, "jobs"), 3);
+	free(text);
+	rnl_pool_destroy(pool);
+}
+
+TRACE_TEST(names_the_class_of_a_job)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_class *gold = class_of(pool, .name = "gold");
+	struct rnl_class *odd = class_of(pool, .name = "a\"b");
+	struct rnl_job jobs[4], none;
+	struct rnl_barrier empty;
+	char *text;
+
+	must(rnl_trace_start(pool, path, NULL));
+	job_of(&jobs[1], noop_fn, NULL);
+	classed_of(&jobs[0], gold, noop_fn, NULL);
+	must(rnl_job_set_then(&jobs[0], &jobs[1]));
+	must(rnl_submit(pool, &jobs[0]));
+	submit_classed(pool, &jobs[2], odd, noop_fn, NULL);
+	submit_job(pool, &none, noop_fn, NULL);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	/* One that does not run; the timer thread leaves jobs after a barrier to their worker. */
+	must(rnl_barrier_init(&empty, pool));
+	classed_of(&jobs[3], gold, noop_fn, NULL);
+	must(rnl_job_set_after(&jobs[3], &empty));
+	must(rnl_job_set_deadline(&jobs[3], 0));
+	ck_assert_int_eq(submit_and_wait(pool, &jobs[3]), -ETIMEDOUT);
+	rnl_class_destroy(gold);
+	text = stop_and_read(pool);
+	ck_assert_uint_eq(count(text, ",\"class\":\"gold\""), 3);
+	ck_assert_uint_eq(count(text, ",\"class\":\"a\\\"b\""), 1);
+	ck_assert_uint_eq(count(text, ",\"class\":"), 4);
 	free(text);
 	rnl_pool_destroy(pool);
 }

@@ -123,7 +123,7 @@ static void run(uint64_t number, unsigned nr_ops)
 		rnl__track_issue(&track);
 		rnl__track_op(&track, RNL__TRACK_IN);
 	}
-	rnl__track_called(&track, &job, number, 0, 0);
+	rnl__track_called(&track, &job, 0, number, 0, 0);
 }
 
 /* Ends jobs @first to @last on the device. */
@@ -221,7 +221,7 @@ TEST(a_job_whose_begin_is_not_recorded_anew_begins_no_earlier_than_it_issues)
 	ck_assert_int_eq(plan("fail=cudaEventRecord:1:2"), 0);
 	rnl__track_issue(&track);
 	ck_assert_uint_eq(track.nr_free, nr_free);
-	rnl__track_called(&track, &job, 1, 0, 0);
+	rnl__track_called(&track, &job, 0, 1, 0, 0);
 	end_jobs(1, 1);
 	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), 1);
 	ck_assert_uint_ge(begin_of_first_job(), called);
