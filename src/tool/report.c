@@ -156,6 +156,25 @@ static void print_devices(const struct report *r)
 	}
 }
 
+/* Prints how long each class's jobs were queued, and its part of the timed work on the device. */
+static void print_classes(const struct report *r)
+{
+	char half[32], most[32];
+
+	if (r->has_classes)
+		printf("\n%-26s %10s %25s %12s\n", "Classes", "jobs", "half, 99 of 100 queued",
+		       "on device");
+	for (unsigned i = 0; r->has_classes && i <= r->nr_names; i++) {
+		const struct report_class *c = &r->classes[i];
+
+		if (!c->jobs)
+			continue;
+		printf("  %-24s %10" PRIu64 " %12s %12s ", report_class_name(r, i), c->jobs,
+		       report_time(half, c->queue_p50_ns), report_time(most, c->queue_p99_ns));
+		report_print_times(ALL, c->device_ns, 0, r->classes_ns);
+	}
+}
+
 /* Prints the longest gaps in which certainly no job was on the device. */
 static void print_gaps(const struct overlap_figures *most)
 {
@@ -201,6 +220,7 @@ static void report_print_text(const struct report *r)
 		print_workers(r);
 		print_gaps(&r->most);
 	}
+	print_classes(r);
 	if (r->nr_causes)
 		printf("\nLikely causes, and what to do\n");
 	for (unsigned i = 0; i < r->nr_causes; i++)
@@ -222,8 +242,10 @@ static int report_make(const char *path, const struct wishes *wishes)
 	if (!r)
 		return tool_trouble("out of memory");
 	status = report_read(r, path);
-	if (!status)
+	if (!status) {
+		report_find_classes(r);
 		report_find_causes(r);
+	}
 	if (!status && wishes->html)
 		status = report_picture(r, wishes->html, true);
 	if (!status && wishes->svg)

@@ -5,6 +5,7 @@
  *	report.c		the command line, the text
  *	report_read.c		reading the trace, event by event
  *	report_bounds.c		bounds of the device work of jobs that were not timed
+ *	report_classes.c	figures of each class of jobs
  *	report_causes.c		likely causes of missing overlap
  *	report_json.c		the report as JSON
  *	report_picture.c	the timeline as SVG, alone or in a page
@@ -51,11 +52,19 @@ struct report_span {
 	uint64_t staged;	/* REPORT_CALL: bytes of pageable memory that a CPU copied */
 	uint16_t of;		/* worker, or index in report.threads */
 	uint16_t name;		/* index in report.names */
+	uint16_t class;		/* REPORT_CALL, REPORT_JOB: index in report.classes */
 	uint8_t kind;		/* enum report_kind */
 };
 
 struct report_name {
 	char text[104];
+};
+
+/* The figures of a class of jobs. */
+struct report_class {
+	uint64_t jobs, timed;		/* jobs; jobs with device times */
+	uint64_t queue_p50_ns, queue_p99_ns; /* from the submit to the start, where it is known */
+	uint64_t device_ns;		/* sum of the timed jobs' times on the device */
 };
 
 struct report_cause {
@@ -92,6 +101,10 @@ struct report {
 	uint64_t nr_calls, nr_flights; /* jobs; jobs with device work */
 	struct overlap_figures overlap, most; /* lower bounds, from the timed jobs; upper bounds */
 	struct overlap_figures of_device[RNL_DEVICES_MAX], most_of_device[RNL_DEVICES_MAX];
+	/* [0]: jobs without a class; [1 + i]: the class names[i], if it has jobs. */
+	struct report_class classes[1 + REPORT_NAMES];
+	bool has_classes;
+	uint64_t classes_ns;		/* device_ns of all of them */
 	struct report_cause causes[REPORT_CAUSES];
 	unsigned nr_causes;
 };
@@ -103,6 +116,9 @@ void report_free(struct report *r);
 /* Computes the lower and the upper bounds of all figures.  Returns like report_read(). */
 int report_find_bounds(struct report *r);
 
+/* Finds the figures of the classes, if a job has one. */
+void report_find_classes(struct report *r);
+
 /* Finds likely causes. */
 void report_find_causes(struct report *r);
 
@@ -110,6 +126,12 @@ void report_print_json(const struct report *r);
 
 /* Writes the timeline to a file; @page: as HTML.  Returns 0, or TOOL_TROUBLE after a message. */
 int report_picture(const struct report *r, const char *path, bool page);
+
+/* Returns the name of a class. */
+static inline const char *report_class_name(const struct report *r, unsigned class)
+{
+	return class ? r->names[class - 1].text : "(no class)";
+}
 
 /* Returns true if jobs are missing in the trace. */
 static inline bool report_misses(const struct report *r)

@@ -48,6 +48,7 @@ static void make_windows(struct report_span **spans, size_t nr)
 			call = s;
 		} else if (s->kind == REPORT_JOB) {
 			timed = true;
+			s->class = call ? call->class : 0;
 		} else {
 			if (call && call->begin < s->begin)
 				s->begin = call->begin;

@@ -93,6 +93,29 @@ static void put_devices(const struct report *r)
 	tool_json_close();
 }
 
+/* A class without a name is that of the jobs which have none. */
+static void report_json_put_classes(const struct report *r)
+{
+	tool_json_array("classes");
+	for (unsigned i = 0; r->has_classes && i <= r->nr_names; i++) {
+		const struct report_class *c = &r->classes[i];
+
+		if (!c->jobs)
+			continue;
+		tool_json_object(NULL);
+		tool_json_text("class", i ? report_class_name(r, i) : NULL);
+		tool_json_integer("jobs", (int64_t)c->jobs);
+		tool_json_integer("queue_p50_ns", (int64_t)c->queue_p50_ns);
+		tool_json_integer("queue_p99_ns", (int64_t)c->queue_p99_ns);
+		tool_json_integer("timed", (int64_t)c->timed);
+		tool_json_integer("device_ns", (int64_t)c->device_ns);
+		tool_json_number("device_share", r->classes_ns ?
+				 (double)c->device_ns / (double)r->classes_ns : 0);
+		tool_json_close();
+	}
+	tool_json_close();
+}
+
 static void put_gaps(const struct overlap_figures *o)
 {
 	tool_json_array("gaps");
@@ -128,6 +151,7 @@ void report_print_json(const struct report *r)
 	put_overlap(&r->overlap, &r->most);
 	put_workers(r);
 	put_devices(r);
+	report_json_put_classes(r);
 	put_gaps(&r->most);
 	put_pairs(&r->overlap);
 	tool_json_array("causes");

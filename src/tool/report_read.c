@@ -291,6 +291,7 @@ static int add_span(struct report *r, const struct report_span *span)
 
 static int read_args(struct reader *in, const json_t *args, struct report_span *s)
 {
+	const json_t *class;
 	int64_t id;
 
 	s->queued = UINT64_MAX;
@@ -304,6 +305,9 @@ static int read_args(struct reader *in, const json_t *args, struct report_span *
 	if (s->kind != REPORT_CALL)
 		return 0;
 	s->staged = (uint64_t)integer_or(args, "staged", 0);
+	class = json_object_get(args, "class");
+	if (json_is_string(class))
+		s->class = (uint16_t)(1 + report_name_of(in->r, json_string_value(class)));
 	return json_object_get(args, "queued") ? get_time(in, args, "queued", &s->queued) : 0;
 }
 

@@ -162,6 +162,40 @@ sed 's/ device host:1"/"/' "$dir/two.json" >"$dir/x"
 reports 0 "$dir/x"
 ends 'tells of each device'
 
+# Of two classes, with 4 and 1 of 6 jobs; one job was not timed, and one was submitted before the trace.
+{
+	echo '[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":1}}'
+	echo ',{"name":"thread_sort_index","ph":"M","pid":1,"tid":7,"args":{"sort_index":1000}}'
+	i=0
+	for class in gold gold gold gold 'a\u001b' none; do
+		i=$((i + 1))
+		queued=",\"queued\":$((i * 900))" named=",\"class\":\"$class\""
+		[ $i != 4 ] || queued=
+		[ $i != 6 ] || named=
+		echo ",{\"name\":\"f\",\"cat\":\"job\",\"ph\":\"X\",\"pid\":1,\"tid\":7,\"ts\":$((i * 1000)),\"dur\":1,\"args\":{\"id\":$i,\"result\":0$queued$named}}"
+		[ $i = 3 ] || echo ",{\"name\":\"f\",\"cat\":\"device\",\"ph\":\"X\",\"pid\":1,\"tid\":1073741824,\"ts\":$((i * 1000 + 1)),\"dur\":10,\"args\":{\"id\":$i}}"
+	done
+	echo ']'
+} >"$dir/x"
+reports 0 "$dir/x"
+silent
+prints '^Classes +jobs +half, 99 of 100 queued +on device$'
+prints '^  .no class. +1 +0\.600 ms +0\.600 ms +0\.010 ms +20\.0 %$'
+prints '^  gold +4 +0\.200 ms +0\.300 ms +0\.030 ms +60\.0 %$'
+prints '^  a.x1b +1 +0\.500 ms +0\.500 ms +0\.010 ms +20\.0 %$'
+reports 0 --json "$dir/x"
+if command -v python3 >/dev/null; then
+	python3 -c 'import json, sys
+c = {x.pop("class"): x for x in json.load(open(sys.argv[1]))["classes"]}
+assert c["gold"] == {"jobs": 4, "queue_p50_ns": 200000, "queue_p99_ns": 300000, "timed": 3, "device_ns": 30000, "device_share": 0.6}, c
+assert len(c) == 3 and c[None]["jobs"] == 1, c' "$dir/out" 2>"$dir/err" || complain 'the JSON of classes'
+fi
+reports 0 "$t"
+prints_not '^Classes'
+reports 0 --json "$t"
+prints '"classes": \[\]'
+ends 'tells of each class of jobs, if a job has one'
+
 # ---- files that are not traces ------------------------------------------------------
 refuses "$dir/none: No such file or directory" "$dir/none"
 refuses "$dir: is a directory" "$dir"
