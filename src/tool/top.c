@@ -34,7 +34,7 @@
 
 static const char doc[] =
 "Shows what a pool does while its program runs: its health, jobs done per second, how long they "
-"take, and each worker's share; every second, until the program ends.\v"
+"take, and each worker's and each class's share; every second, until the program ends.\v"
 "SOCKET is the attribute top of the program's pool; the examples take it from the variable "
 "RUNNEL_TOP.  The exit status is 0; 1 if the program has ended; 2 if there is no such "
 "socket, or it does not answer.";
@@ -183,6 +183,55 @@ static void print_worker(const char *name, const struct top_worker *now,
 	       (double)more(now->stolen, before->stolen) / s, now->queued, now->in_flight, now->held);
 }
 
+/* Returns the part of the device time since @before that a class has used. */
+static double class_share(const struct top_figures *f, const struct top_figures *before,
+			  unsigned class)
+{
+	double part = 0, all = 0;
+
+	for (unsigned i = 0; i < TOP_CLASSES; i++) {
+		const double s = fmax(f->classes[i].device_s - before->classes[i].device_s, 0);
+
+		part = i == class ? s : part;
+		all += s;
+	}
+	return all ? part / all : 0;
+}
+
+static const char *class_name(const struct top_figures *f, unsigned class)
+{
+	return class ? f->classes[class].name : "(no class)";
+}
+
+/* Prints the classes, if there are any.  Of the jobs without a class little is known. */
+static void show_classes(const struct top_figures *f, const struct top_figures *before, bool once)
+{
+	const double s = once ? 1 : (double)(f->ns - before->ns) / 1e9;
+
+	if (f->classes[0].there)
+		printf("\n%-16s %7s %8s %9s %9s %7s %7s %7s %25s\n", "class", "device",
+		       once ? "run" : "run/s", once ? "refused" : "refused/s",
+		       once ? "expired" : "expired/s", once ? "late" : "late/s", "queued",
+		       "started", "half, 99 of 100 queued");
+	for (unsigned i = 0; i < TOP_CLASSES; i++) {
+		const struct top_class *c = &f->classes[i], *b = &before->classes[i];
+
+		if (!c->there)
+			continue;
+		printf("%-16s %5.1f %% %8.0f", class_name(f, i), 100 * class_share(f, before, i),
+		       (double)more(c->run, b->run) / s);
+		if (i) {
+			printf(" %9.0f %9.0f %7.0f %7" PRIu64 " %7" PRIu64,
+			       (double)more(c->refused, b->refused) / s,
+			       (double)more(c->expired, b->expired) / s,
+			       (double)more(c->late, b->late) / s, c->queued, c->started);
+			print_time(at_most(&c->queued_for, &b->queued_for, 2));
+			print_time(at_most(&c->queued_for, &b->queued_for, 100));
+		}
+		putchar('\n');
+	}
+}
+
 /* Prints the figures.  @before: the previous ones; all 0 for --once. */
 static void top_show(const struct top_figures *f, const struct top_figures *before, bool once)
 {
@@ -210,6 +259,7 @@ static void top_show(const struct top_figures *f, const struct top_figures *befo
 			print_worker(name, &f->of[i], &before->of[i], s);
 	}
 	print_worker("all", &all, &all_before, s);
+	show_classes(f, before, once);
 }
 
 /* Prints seconds; null if no job was timed, or if the time is beyond the last bucket. */
@@ -240,6 +290,27 @@ static void json_worker(const struct top_worker *w, const char *name, int64_t wo
 	tool_json_close();
 }
 
+static void json_class(const struct top_figures *f, unsigned class)
+{
+	const struct top_class *c = &f->classes[class];
+	const struct top_figures none = { .ns = 0 };
+
+	tool_json_object(NULL);
+	tool_json_text("class", class ? c->name : NULL);
+	tool_json_number("device_s", c->device_s);
+	tool_json_number("device_share", class_share(f, &none, class));
+	tool_json_integer("run", (int64_t)c->run);
+	if (class) {
+		tool_json_integer("refused", (int64_t)c->refused);
+		tool_json_integer("expired", (int64_t)c->expired);
+		tool_json_integer("late", (int64_t)c->late);
+		tool_json_integer("queued", (int64_t)c->queued);
+		tool_json_integer("started", (int64_t)c->started);
+		top_json_times(&c->queued_for, "in_queue");
+	}
+	tool_json_close();
+}
+
 static void top_json(const struct top_figures *f)
 {
 	const struct top_worker all = sum_of(f);
@@ -258,6 +329,11 @@ static void top_json(const struct top_figures *f)
 	for (unsigned i = 0; i < TOP_TIMER; i++)
 		if (f->of[i].there)
 			json_worker(&f->of[i], NULL, i);
+	tool_json_close();
+	tool_json_array("classes");
+	for (unsigned i = 0; i < TOP_CLASSES; i++)
+		if (f->classes[i].there)
+			json_class(f, i);
 	tool_json_close();
 	tool_json_close();
 }

@@ -7,10 +7,12 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/class.h>
 
 #define TOP_TIMER RNL_WORKERS_MAX
 #define TOP_TIMES 3
 #define TOP_BUCKETS 32
+#define TOP_CLASSES (RNL_CLASSES_MAX + 1)
 
 /* The figures of a worker, or of the timer thread. */
 struct top_worker {
@@ -26,11 +28,21 @@ struct top_times {
 	uint64_t below[TOP_BUCKETS], all;
 };
 
+/* The figures of a class; the jobs without a class, [0], have `run` and `device_s` only. */
+struct top_class {
+	bool there;
+	char name[32];
+	uint64_t run, refused, expired, late, queued, started;
+	double device_s;
+	struct top_times queued_for;
+};
+
 struct top_figures {
 	uint64_t ns;			/* time of the read */
 	char pool[64];			/* the pool's name, safe for a terminal */
 	uint64_t health, workers, unfinished, locked, used;
 	struct top_worker of[RNL_WORKERS_MAX + 1];
+	struct top_class classes[TOP_CLASSES];
 	struct top_times times[TOP_TIMES]; /* in the queue, in the function, on the device */
 };
 

@@ -15,7 +15,7 @@
 #include "text.h"
 
 struct sample {
-	char name[64], pool[64], worker[16], device[24], le[32];
+	char name[64], pool[64], worker[16], device[24], le[32], class[32], index[16];
 	double value;
 };
 
@@ -29,6 +29,13 @@ static const struct {
 	{ "rnl_jobs_queued", offsetof(struct top_worker, queued) },
 	{ "rnl_jobs_in_flight", offsetof(struct top_worker, in_flight) },
 	{ "rnl_jobs_held", offsetof(struct top_worker, held) },
+}, of_classes[] = {
+	{ "rnl_class_jobs_run_total", offsetof(struct top_class, run) },
+	{ "rnl_class_jobs_refused_total", offsetof(struct top_class, refused) },
+	{ "rnl_class_jobs_expired_total", offsetof(struct top_class, expired) },
+	{ "rnl_class_jobs_late_total", offsetof(struct top_class, late) },
+	{ "rnl_class_jobs_queued", offsetof(struct top_class, queued) },
+	{ "rnl_class_jobs_started", offsetof(struct top_class, started) },
 }, of_pool[] = {
 	{ "rnl_health", offsetof(struct top_figures, health) },
 	{ "rnl_workers", offsetof(struct top_figures, workers) },
@@ -84,6 +91,10 @@ static const char *take_label(const char *at, struct sample *s)
 		return take_value(at, s->worker, sizeof(s->worker));
 	if (!strcmp(name, "device"))
 		return take_value(at, s->device, sizeof(s->device));
+	if (!strcmp(name, "class"))
+		return take_value(at, s->class, sizeof(s->class));
+	if (!strcmp(name, "index"))
+		return take_value(at, s->index, sizeof(s->index));
 	if (!strcmp(name, "le"))
 		return take_value(at, s->le, sizeof(s->le));
 	return take_value(at, other, sizeof(other));
@@ -108,15 +119,20 @@ static bool take_sample(const char *at, struct sample *s)
 
 /* ---- the figures --------------------------------------------------------- */
 
+/* Returns a number less than @end, or @end. */
+static unsigned number_of(const char *text, unsigned end)
+{
+	char *behind;
+	const unsigned long i = strtoul(text, &behind, 10);
+
+	return *text >= '0' && *text <= '9' && !*behind && i < end ? (unsigned)i : end;
+}
+
 static struct top_worker *top_worker_of(struct top_figures *f, const char *name)
 {
-	char *end;
-	unsigned long i;
+	const unsigned i = number_of(name, TOP_TIMER);
 
-	if (!strcmp(name, "timer"))
-		return &f->of[TOP_TIMER];
-	i = strtoul(name, &end, 10);
-	return *name >= '0' && *name <= '9' && !*end && i < TOP_TIMER ? &f->of[i] : NULL;
+	return i < TOP_TIMER || !strcmp(name, "timer") ? &f->of[i] : NULL;
 }
 
 static void note_of_worker(struct top_figures *f, const struct sample *s)
@@ -144,12 +160,33 @@ static void note_time(struct top_times *t, const struct sample *s, const char *p
 	t->below[t->nr++] = (uint64_t)s->value;
 }
 
+static void note_of_class(struct top_figures *f, const struct sample *s)
+{
+	static const char queued_for[] = "rnl_class_queue_wait_seconds";
+	const unsigned index = number_of(s->index, TOP_CLASSES);
+	struct top_class *c = &f->classes[index % TOP_CLASSES];
+
+	if (index == TOP_CLASSES)
+		return;
+	c->there = true;
+	tool_text(c->name, sizeof(c->name), s->class);
+	if (!strncmp(s->name, queued_for, sizeof(queued_for) - 1))
+		note_time(&c->queued_for, s, s->name + sizeof(queued_for) - 1);
+	if (!strcmp(s->name, "rnl_class_device_seconds_total"))
+		c->device_s = s->value;
+	for (size_t i = 0; i < sizeof(of_classes) / sizeof(of_classes[0]); i++)
+		if (!strcmp(s->name, of_classes[i].name))
+			*(uint64_t *)(void *)((char *)c + of_classes[i].field) = (uint64_t)s->value;
+}
+
 static void top_note(struct top_figures *f, const struct sample *s)
 {
 	if (*s->worker)
 		note_of_worker(f, s);
-	for (size_t i = 0; !*s->worker && i < sizeof(of_pool) / sizeof(of_pool[0]); i++) {
-		if (!strcmp(s->name, of_pool[i].name))
+	if (*s->index)
+		note_of_class(f, s);
+	for (size_t i = 0; i < sizeof(of_pool) / sizeof(of_pool[0]); i++) {
+		if (!*s->worker && !*s->index && !strcmp(s->name, of_pool[i].name))
 			*(uint64_t *)(void *)((char *)f + of_pool[i].field) = (uint64_t)s->value;
 	}
 	for (unsigned i = 0; i < TOP_TIMES; i++) {

@@ -121,6 +121,35 @@ rnl_device_seconds_count{pool="a"} 7
 	prints '^in the function +50 us +longer *$'
 	rows 1 ' 3 s +3 s *$'
 	kill $strange
+	stranger 'rnl_class_jobs_run_total{pool="a",class="pool",index="0"} 5
+rnl_class_jobs_run_total{pool="a",class="gold",index="1"} 30
+rnl_class_jobs_run_total{pool="a",class="gold",index="32"} 7
+rnl_class_jobs_refused_total{pool="a",class="gold",index="1"} 2
+rnl_class_jobs_expired_total{pool="a",class="gold",index="1"} 3
+rnl_class_jobs_late_total{pool="a",class="gold",index="1"} 4
+rnl_class_jobs_queued{pool="a",class="gold",index="1"} 11
+rnl_class_jobs_started{pool="a",class="gold",index="1"} 12
+rnl_class_jobs_started{pool="a",class="none",index="33"} 12
+rnl_class_device_seconds_total{pool="a",class="pool",index="0"} 0.5
+rnl_class_device_seconds_total{pool="a",class="gold",index="1"} 1.5
+rnl_class_queue_wait_seconds_bucket{pool="a",class="gold",index="1",le="2e-06"} 5
+rnl_class_queue_wait_seconds_bucket{pool="a",class="gold",index="1",le="0.004"} 10
+rnl_class_queue_wait_seconds_count{pool="a",class="gold",index="1"} 10
+# EOF
+'
+	gives 0 top --once "$dir/other"
+	silent
+	prints '^.no class. +25\.0 % +5$'
+	prints '^gold +75\.0 % +30 +2 +3 +4 +11 +12 +2 us +4 ms *$'
+	prints '^gold +0\.0 % +7 +0 '
+	prints_not none
+	gives 0 top --json "$dir/other"
+	python3 -c 'import json, sys
+c = json.load(open(sys.argv[1]))["classes"]
+assert [x["class"] for x in c] == [None, "gold", "gold"] and c[1]["device_share"] == 0.75, c
+assert c[1]["late"] == 4 and c[1]["in_queue"] == {"jobs": 10, "half_at_most_s": 2e-06, "99_of_100_at_most_s": 0.004}, c
+assert c[0] == {"class": None, "device_s": 0.5, "device_share": 0.25, "run": 5}, c' "$dir/out" 2>"$dir/err" || complain 'the JSON of classes'
+	kill $strange
 	for text in "$(printf '%0200d{a="b"} 1' 0)" 'a{pool_of_a_longer_name="b"} 1\n# EOF\n' '' 'hello' 'rnl_workers{pool="a"} 2\n' 'rnl_workers{pool="a"} 2\n# EO' '# EOF\n' \
 		'rnl_workers{pool="a" 2\n# EOF\n' 'rnl_workers{pool="a"} x\n# EOF\n' \
 		'rnl_workers{pool="a"} -2\n# EOF\n' 'rnl_workers{pool="a"} nan\n# EOF\n' 'HTTP/1.1 400 Bad Request\r\n\r\n'; do
