@@ -245,7 +245,8 @@ struct rnl_pool_attr {
 				 * streams (to which work on stream 0 goes), rnl_thread_attach() and
 				 * the program's own streams still use every SM. The library makes
 				 * no graphs in this pool, because a graph's kernels would use every
-				 * SM: RNL_GATHER and RNL_REPLAY issue each kernel by a call. 0: none */
+				 * SM: RNL_GATHER and RNL_REPLAY issue each kernel by a call. CUDA
+				 * keeps some 8 MiB of each GPU when such a pool ends. 0: none */
 	uint32_t urgent_spin_us; /* time that an idle urgent worker spins before it sleeps, at most
 				 * 1000000; such a worker sees a job some 20 us sooner, and takes a
 				 * CPU of its own all that time. 0: as other workers */

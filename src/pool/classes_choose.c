@@ -58,7 +58,7 @@ static struct rnl__prioq *queue_for(struct rnl_class *c, const struct rnl__worke
 }
 
 /* Returns true if the worker serves the class. */
-static bool serves(const struct rnl__worker *w, struct rnl_class *c)
+static bool serves_class(const struct rnl__worker *w, struct rnl_class *c)
 {
 	if (!c->index || rnl__class_is_urgent(c) == w->urgent)
 		return true;
@@ -81,7 +81,7 @@ static struct rnl_class *choose_class(struct rnl__worker *w, uint64_t among, uin
 	for (uint64_t bits = among; bits; bits &= bits - 1) {
 		struct rnl_class *c = rnl__class_at(classes, (unsigned)__builtin_ctzll(bits));
 
-		if (c->index && (!serves(w, c) || !queue_for(c, w)))
+		if (c->index && (!serves_class(w, c) || !queue_for(c, w)))
 			continue;
 		if (__builtin_expect(has_no_limits(w->pool), false))
 			return c;
