@@ -61,8 +61,10 @@ struct rnl_class_attr {
 	const char *name;	/* for logs and figures; 31 bytes are kept; NULL: "class" */
 	uint32_t order;		/* enum rnl_class_order */
 	uint32_t flags;		/* enum rnl_class_flags */
-	uint32_t max_queued;	/* most queued jobs, at most 65536; 0: 1024. In a pool of several
-				 * devices, jobs placed on one of them are counted by device */
+	uint32_t max_queued;	/* most queued jobs, at most 65536; 0: 1024. Jobs that wait for a
+				 * barrier or their start time count as well, and those with a key do
+				 * not. In a pool of several devices, jobs placed on one of them are
+				 * counted by device */
 	uint32_t max_jobs;	/* most jobs started that have work to do, "at most half of the
 				 * workers", say: jobs that wait for holds do not count; 0: no limit */
 	uint64_t max_device_ns;	/* about the most device time of jobs started and not done, by their
@@ -98,9 +100,10 @@ RNL_API int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
 			     const struct rnl_class_attr *attr);
 
 /*
- * Ends a class: refuses further submits, and waits until its accepted jobs are done. Jobs that
- * still name the class are refused when they are submitted.
- * @cls: may be NULL.
+ * Ends a class: refuses further submits, and waits until its accepted jobs are done, also those whose
+ * start time has not come. Jobs that still name the class are refused when they are submitted.
+ * @cls: may be NULL. It may still be read by rnl_class_read_stats() until the pool ends or another
+ *	class is created.
  * Context: blocks. On a worker of the pool it does not wait, and the class stays until the pool's
  *	end, which is logged.
  * Since: 0.2
@@ -110,7 +113,8 @@ RNL_API void rnl_class_destroy(struct rnl_class *cls);
 /*
  * Sets the class of a job for its later submits. A submit returns -EINVAL if the class is of
  * another pool or has ended, and -EAGAIN if it has max_queued jobs. Only the class of a chain's
- * first job counts. A job of a class cannot be urgent.
+ * first job counts, and not that of a notice or of a job of rnl_barrier_notify(). A job of a class
+ * cannot be urgent.
  * @cls: NULL: the pool's own class.
  * Return: 0; -EINVAL job is NULL or was not initialised, which is logged; -EBUSY the job was
  *	submitted and is not done; -EOWNERDEAD.

@@ -285,8 +285,6 @@ static struct rnl_job *search_class_queue(struct rnl_pool *pool, struct rnl_clas
 		uint64_t expires_at = rnl__timer_expiry(job);
 
 		if (!rnl__job_follows(job) && (expires_at <= s->now || s->cancelled(job))) {
-			if (!s->cancelled(job))
-				rnl__figure_add_any(&c->expired, 1);
 			rnl__outside_leave(pool, RNL__CLASSED);
 			give_slot_back(pool, c, q, s->slot - 1);
 			return job;

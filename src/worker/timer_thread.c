@@ -17,6 +17,7 @@
 #include "sys/thread.h"
 #include "sys/thread_state.h"
 #include "worker/chain.h"
+#include "worker/charge.h"
 #include "worker/complete.h"
 #include "worker/timer_thread.h"
 #include "worker/share.h"
@@ -65,6 +66,8 @@ static void timer_complete(struct rnl__worker *self, struct rnl__worker *from, s
 	const uint32_t staff = job->staff;
 	bool late = rnl__job_start(job) && !rnl__job_cancelled_with_all(job);
 
+	if (late)
+		rnl__charge_expired(self, job, false);
 	rnl__worker_made_space(from);
 	/* The lane belongs to @from, and is notified below. */
 	job->flags &= ~RNL__JOB_KEYED;

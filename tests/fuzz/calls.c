@@ -159,7 +159,10 @@ static void call(unsigned what, unsigned which, unsigned how)
 		jobs_submit(KEYED, which, how, what >> 5);
 		break;
 	case 12: case 13:
-		jobs_cancel(w);
+		if (what >> 5 & 1)
+			class_call(which, how);
+		else
+			jobs_cancel(w);
 		break;
 	case 14: case 15:
 		jobs_release(w, how % 4 ? 0 : -EPROTO);
@@ -207,11 +210,12 @@ static void begin(unsigned on, unsigned attrs)
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
 	memset(&s, 0, sizeof(s));
+	classes_begin();
 	faults_begin(attrs & 16);
 	s.nr_devices = on % 2 ? DEVICES : 1;
 	attr.device = devices[on];
 	attr.nr_workers = s.nr_devices + (attrs & 1);
-	attr.nr_urgent = attrs & 2 ? s.nr_devices : 0;
+	s.nr_urgent = attr.nr_urgent = attrs & 2 ? s.nr_devices : 0;
 	attr.stream = attrs & 4 ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
 	attr.max_queued = 8;
 	attr.max_in_flight = attrs & 8 ? 2 : 0;
@@ -271,6 +275,7 @@ static void end(enum ending how)
 	barriers_check();
 	batch_end();
 	check_figures();
+	classes_end(s.nr_accepted % 2);
 	for (unsigned i = 0; i < ORDERS; i++)
 		rnl_order_fini(&s.orders[i]);
 	rnl_memory_put(s.pool, s.pinned);

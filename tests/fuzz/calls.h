@@ -6,6 +6,7 @@
  *	calls_jobs.c	submits of all kinds, chains, holds, cancels
  *	calls_oracle.c	a job's allowed actions and results
  *	calls_many.c	maps and batchers, each with its own part of the oracle
+ *	calls_classes.c	classes, and their part of the oracle
  *	calls_faults.c	failing calls of CUDA, lost devices, leaks
  */
 #ifndef CALLS_H
@@ -62,6 +63,8 @@ struct work {
 	bool may_cancel;		/* a call for several jobs may have cancelled it */
 	int in, after;			/* barriers, or -1 */
 	int place;			/* a device, or -1 */
+	struct class_state *class;	/* NULL: none */
+	bool refused;			/* it has a class and is urgent */
 	int64_t start_ns;		/* of a delayed job */
 	struct work *before;		/* the job before it in its chain */
 	bool waits[JOBS];		/* waits for these jobs, which are done before it */
@@ -82,7 +85,7 @@ enum ending { DRAINS, CLOSES, STOPS, NR_ENDINGS };
 extern struct calls_state {
 	struct rnl_pool *pool;
 	struct rnl_cq *cq;
-	unsigned nr_devices;
+	unsigned nr_devices, nr_urgent;
 	struct rnl_barrier barriers[BARRIERS];
 	struct rnl_order orders[ORDERS];
 	struct work works[JOBS + 1];	/* the last one is for submits to a closed pool */
@@ -114,6 +117,7 @@ void barriers_check(void);		/* checks barriers when all jobs are done */
 bool is_fault(int error);
 /* Returns false if a job should have copied its words, and has not. */
 bool words_are_there(const struct work *w);
+bool work_is_done(const struct work *w);
 
 /* ---- calls ------------------------------------------------------------------------ */
 
@@ -136,6 +140,16 @@ uint64_t map_now(int barrier);		/* number of its running map, or 0 */
 void map_check_output(int barrier);
 void batch_call(unsigned which, unsigned how);
 void batch_end(void);
+
+void class_call(unsigned which, unsigned how);
+void class_set(struct work *w, bool urgent);	/* the class of its next submit */
+bool class_may_be_full(const struct work *w);	/* its class, by the jobs that are not done */
+bool class_ends(const struct work *w);		/* and refuses jobs */
+void class_accepted(const struct work *w);
+void class_comes_again(const struct work *w, int nr); /* it has run, and is submitted again */
+void class_done(const struct work *w, bool called, int result);
+void classes_begin(void);
+void classes_end(bool destroys);		/* all jobs are done */
 
 /* ---- faults ----------------------------------------------------------------------- */
 

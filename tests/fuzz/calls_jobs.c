@@ -120,6 +120,8 @@ static void prepare(struct work *w, enum way way, unsigned how, struct work *bef
 	if (how >> 7 & 1 && (way == PLAIN || way == DELAYED || way == FOR_SPACE))
 		flags |= RNL_URGENT;
 	must(!rnl_job_set_flags(&w->job, flags));
+	if (way < FOR_SPACE)
+		class_set(w, flags & RNL_URGENT);
 	if (how >> 13 & 3 && way != ORDERED && !before) {
 		w->place = (int)((how >> 13 & 3) - 1) % (int)s.nr_devices;
 		must(!rnl_job_set_device(&w->job, w->place));
@@ -162,13 +164,23 @@ static int submit(struct work *w, unsigned key, unsigned how, bool waits)
 	return -EINVAL;
 }
 
-static void check_submit(const struct work *w, int ret, bool waits)
+/* Returns true if only the job's class limits its submit. */
+static bool is_limited_by_class(const struct work *w)
 {
-	if (s.closed && w->way != AT_EMPTY)
+	return w->class && (w->way == PLAIN || w->way == DELAYED) && w->in < 0 && w->after < 0;
+}
+
+static void check_submit(const struct work *w, int ret, bool waits, bool alone)
+{
+	if (w->refused)
+		must(ret == -EINVAL || (s.lost && ret == -EIO));
+	else if (s.closed && w->way != AT_EMPTY)
 		must(ret == -ESHUTDOWN || (s.lost && ret == -EIO));
 	else
 		must(ret == 0 || (ret == -EAGAIN && !waits) || (ret == -ETIMEDOUT && waits) ||
 		     (s.lost && ret == -EIO));
+	if (ret && ret != -ESHUTDOWN && alone && !w->refused && !s.lost && is_limited_by_class(w))
+		must(class_may_be_full(w));
 	/* A round of a barrier may last for a moment after the notifications of its jobs. */
 	if (ret == -EAGAIN || ret == -ETIMEDOUT)
 		must(jobs_any(NULL) || s.others || w->after >= 0);
@@ -208,6 +220,7 @@ static void was_submitted(struct work *w, bool accepted)
 	w->owned = accepted;
 	if (accepted) {
 		atomic_fetch_add(&s.nr_accepted, 1);
+		class_accepted(w);
 		return;
 	}
 	must(!atomic_load(&w->nr_run) && !atomic_load(&w->nr_notified));
@@ -232,7 +245,7 @@ void jobs_submit(enum way way, unsigned which, unsigned how, unsigned extra)
 	set_last(chain[0], key);
 	make_chain(chain, nr);
 	ret = submit(chain[0], key, how, waits);
-	check_submit(chain[0], ret, waits);
+	check_submit(chain[0], ret, waits, nr == 1);
 	for (unsigned i = 0; i < nr; i++)
 		was_submitted(chain[i], !ret);
 }
@@ -251,7 +264,7 @@ void jobs_submit_many(unsigned which, unsigned how, unsigned nr)
 	ret = rnl_submit_many(s.pool, jobs, nr);
 	must(nr ? ret && ret <= (int)nr : !ret);
 	if (nr)
-		check_submit(works[0], ret < 0 ? ret : 0, false);
+		check_submit(works[0], ret < 0 ? ret : 0, false, true);
 	for (unsigned i = 0; i < nr; i++)
 		was_submitted(works[i], (int)i < ret);
 }

@@ -141,12 +141,15 @@ static bool comes_again(struct work *w)
 		return false;
 	atomic_fetch_sub(&w->again, 1);
 	atomic_fetch_add(&s.nr_accepted, 1);
+	class_comes_again(w, 1);
 	must(atomic_exchange(&w->nr_run, 0) == 1);
 	ret = rnl_submit(s.pool, &w->job);
 	if (!ret)
 		return true;
-	must(ret == -EAGAIN || (ret == -ESHUTDOWN && s.closed) || is_fault(ret));
+	must(ret == -EAGAIN || (ret == -ESHUTDOWN && s.closed) ||
+	     (ret == -EINVAL && class_ends(w)) || is_fault(ret));
 	atomic_fetch_sub(&s.nr_accepted, 1);
+	class_comes_again(w, -1);
 	atomic_store(&w->nr_run, 1);
 	return false;
 }
@@ -162,7 +165,7 @@ void work_notified(struct rnl_job *job)
 
 /* ---- a job's result -------------------------------------------------------------- */
 
-static bool work_is_done(const struct work *w)
+bool work_is_done(const struct work *w)
 {
 	return rnl_job_cancel((struct rnl_job *)&w->job) == -EALREADY;
 }
@@ -238,6 +241,7 @@ static void count(const struct work *w, int result)
 {
 	const bool called = atomic_load(&w->nr_run);
 
+	class_done(w, called, result);
 	s.nr_failed += result < 0;
 	s.nr_timed_out += result == -ETIMEDOUT && !called && w->way != TELLS_BARRIER;
 	if (result == -ECANCELED && !called) {

@@ -64,7 +64,7 @@ static void notified(struct life *life, int result)
 
 	if (!c->from_function)
 		hop(c, life);
-	else if (result == -ECANCELED)
+	else if (result == -ECANCELED || result == -ETIMEDOUT)
 		c->whole = false;
 }
 

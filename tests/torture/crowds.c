@@ -83,8 +83,8 @@ static unsigned submit(struct crowd *c, unsigned nr)
 	ret = rnl_submit_many(pool, jobs, nr);
 	for (int i = 0; i < (int)nr; i++)
 		(void)life_submitted(c->all[i].life, states[i],
-				     i < ret ? 0 : ret < 0 ? ret : -EAGAIN, MAY_AGAIN | MAY_SHUT,
-				     closed);
+				     i < ret ? 0 : i || !ret ? -EAGAIN : ret,
+				     MAY_AGAIN | MAY_SHUT, closed);
 	return ret < 0 ? 0 : (unsigned)ret;
 }
 

@@ -50,6 +50,7 @@ static void submit(struct due *d)
 	if (!state)
 		return;
 	life->waits = true;
+	life->classed.queued = !keyed;
 	d->owed_ns = d->start_ns + patience();
 	submit_anew(&life->job);
 	if (keyed)
@@ -79,9 +80,12 @@ static void begin(struct due *d, uint64_t *random)
 	if (ours < now || ours > (int64_t)now_ns())
 		tally_wrong(UNDOCUMENTED, "rnl_clock() is not CLOCK_MONOTONIC");
 	d->period_ns = draw(random, 4) ? 0 : 1 + draw(random, 3000000);
+	d->life->classing = ANY_CLASS;
 	switch (draw(random, 8)) {
 	case 0:
+		/* Not in a class: others would wait for its slot, and the class's end for it. */
 		d->start_ns = now + FAR;
+		d->life->classing = NO_CLASS;
 		break;
 	case 1:
 		d->start_ns = now - draw(random, 1000);

@@ -11,13 +11,14 @@
 #include <runnel/memory.h>
 #include <runnel/replay.h>
 
+#include "classes.h"
 #include "kernel.h"
-#include "torture.h"
 
 #define NR_ECHOES 24
 
 struct echo {
 	struct rnl_job job;
+	struct classed classed;
 	struct echo_facts facts;	/* job.user */
 	bool accepted;
 };
@@ -27,6 +28,7 @@ struct echoes {
 	uint64_t *words;		/* page-locked */
 	struct echo all[NR_ECHOES];
 	struct rnl_job other;
+	struct classed other_classed;
 	uint64_t last;
 };
 
@@ -51,9 +53,11 @@ static int run_other(struct rnl_job *job)
 	return ret ? ret : rnl_fill(mem, 0x55, bytes);
 }
 
-static bool submit(struct echoes *e, struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+static bool submit(struct echoes *e, struct rnl_job *job, struct classed *classed,
+		   int (*fn)(struct rnl_job *job), void *user)
 {
 	struct round *r = e->seat->round;
+	int ret;
 
 	if (rnl_job_init(job, fn) || rnl_job_set_flags(job, draw(&e->seat->random, 16) ? RNL_REPLAY : 0)) {
 		tally_wrong(UNDOCUMENTED, "an echo could not be made");
@@ -61,7 +65,18 @@ static bool submit(struct echoes *e, struct rnl_job *job, int (*fn)(struct rnl_j
 	}
 	job->user = user;
 	place_set(job, place_draw(r, &e->seat->random));
-	return !said(r, rnl_submit(r->pool, job), MAY_AGAIN | MAY_SHUT, "rnl_submit");
+	class_draw(r, classed, job, ANY_CLASS, &e->seat->random);
+	classed->queued = true;
+	ret = rnl_submit(r->pool, job);
+	if (ret && !class_refused(classed, ret, true))
+		(void)said(r, ret, MAY_AGAIN | MAY_SHUT, "rnl_submit");
+	return !ret;
+}
+
+/* A replay counts as a call of the function. */
+static void end(const struct classed *classed, int result)
+{
+	class_ended(classed, result != -ECANCELED && result != -ETIMEDOUT, result);
 }
 
 static void check(struct echoes *e, struct echo *echo)
@@ -72,10 +87,13 @@ static void check(struct echoes *e, struct echo *echo)
 	if (said(r, rnl_job_wait(&echo->job, long_ns()), 0, "rnl_job_wait"))
 		give_up(r, "an echo was not done");
 	result = echo->job.result;
+	end(&echo->classed, result);
 	if (!result && *echo->facts.to != echo->facts.value)
 		tally_wrong(WRONG_DATA, "an echo has %llu for %llu",
 			    (unsigned long long)*echo->facts.to,
 			    (unsigned long long)echo->facts.value);
+	if (result == -ETIMEDOUT && class_deadline(&echo->classed, -1) >= 0)
+		return;
 	if (result && result != -ECANCELED && !may_end_so(r, result))
 		tally_wrong(WRONG_END, "an echo has result %d, the device's error is %d", result,
 			    echo->job.device_error);
@@ -88,7 +106,7 @@ static void come(struct echoes *e)
 	bool other = !draw(random, 16);
 
 	if (other)
-		other = submit(e, &e->other, run_other,
+		other = submit(e, &e->other, &e->other_classed, run_other,
 			       (void *)(uintptr_t)(1 + draw(random, 400000)));
 	for (unsigned i = 0; i < nr; i++) {
 		struct echo *echo = &e->all[i];
@@ -96,7 +114,7 @@ static void come(struct echoes *e)
 		e->words[i] = 0;
 		echo->facts = (struct echo_facts){ &e->words[i], ++e->last, 0 };
 		echo->facts.mark = ECHO_MARK(&echo->facts);
-		echo->accepted = submit(e, &echo->job, run, &echo->facts);
+		echo->accepted = submit(e, &echo->job, &echo->classed, run, &echo->facts);
 	}
 	for (unsigned i = 0; i < nr; i++) {
 		if (e->all[i].accepted)
@@ -104,6 +122,8 @@ static void come(struct echoes *e)
 	}
 	if (other && said(e->seat->round, rnl_job_wait(&e->other, long_ns()), 0, "rnl_job_wait"))
 		give_up(e->seat->round, "a job beside echoes was not done");
+	if (other)
+		end(&e->other_classed, e->other.result);
 }
 
 static void sit(struct seat *seat)

@@ -322,6 +322,7 @@ static void make(struct fan *f, struct round *r, struct ticket *tickets)
 		f->jobs[i] = life_new(r, "a job of a fan", BY_ANOTHER, run_job, job_notified, f);
 		f->jobs[i]->number = i;
 		f->jobs[i]->may_end = may_end_job;
+		f->jobs[i]->classing = NO_DEADLINE;	/* which would end its holds */
 		f->tickets[i] = &tickets[i];
 	}
 	/* Makes the tellers after the jobs, because a teller's end is also the jobs' end. */

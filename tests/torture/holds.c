@@ -190,7 +190,7 @@ static void notified(struct life *life, int result)
 	const unsigned last = life->nr_run ? life->nr_run - 1 : 0;
 
 	for (unsigned i = 0; last < CALLS && i < h->nr_taken[last]; i++) {
-		if (life->deadline < 0)
+		if (life_deadline(life) < 0)
 			ticket_check_told(&h->tickets[last][i], life);
 	}
 	for (unsigned k = 0; k < CALLS * IN_JOB; k++)
@@ -215,11 +215,11 @@ static void check(const struct holder *h)
 
 		if (k % IN_JOB >= h->nr_taken[k / IN_JOB])
 			continue;
-		ticket_check_said(t, k / IN_JOB == last && life->deadline < 0);
+		ticket_check_said(t, k / IN_JOB == last && life_deadline(life) < 0);
 		if (k / IN_JOB == last)
 			failed = failed || !t->nr_won || t->result < 0;
 		else
-			before = before || (t->nr_won ? t->result < 0 : life->deadline >= 0);
+			before = before || (t->nr_won ? t->result < 0 : life_deadline(life) >= 0);
 	}
 	/* A release or the deadline may have failed the job before the second call. */
 	if (life->nr_run && failed != (h->result < 0) && !(before && h->result < 0) &&

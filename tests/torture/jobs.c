@@ -61,9 +61,9 @@ static void flush(struct producer *p)
 	ret = rnl_submit_many(p->round->pool, jobs, p->nr_many);
 	if (ret > (int)p->nr_many)
 		tally_wrong(UNDOCUMENTED, "of %u jobs, %d were accepted", p->nr_many, ret);
-	/* The call does not report the error of a job that follows accepted jobs. */
+	/* The call reports only the error of the first job. */
 	for (int i = 0; i < (int)p->nr_many; i++)
-		(void)slot_submitted(p->many[i], states[i], i < ret ? 0 : ret < 0 ? ret : -EAGAIN,
+		(void)slot_submitted(p->many[i], states[i], i < ret ? 0 : i || !ret ? -EAGAIN : ret,
 				     closed);
 	p->nr_many = 0;
 }

@@ -37,7 +37,9 @@ static int run(struct rnl_job *job)
 	if (phase != SUBMITTING && phase != ACCEPTED)
 		tally_wrong(RAN_REFUSED, "%s, phase %d", life->what, phase);
 	place_check(life->round, life->goes_along ? -1 : life->place, life->what);
+	class_runs(&life->classed);
 	life->gives = life->run(life);
+	class_ran(&life->classed);
 	return life->gives;
 }
 
@@ -48,14 +50,15 @@ static void print(const struct life *life)
 	const enum phase phase = phase_of(life->state);
 
 	fprintf(stderr, "torture:   %s %u: %s for %.3f s, told by %s, life %llu, ran %u times, %u "
-		"cancels in time, deadline %lld ns%s, place %d\n", life->what, life->number,
+		"cancels in time, deadline %lld ns%s, place %d, class %d\n", life->what, life->number,
 		phase == FREE ? "free" : phase == SUBMITTING ? "submitting" :
 		phase == ACCEPTED ? "accepted" : "ending",
 		(double)(now_ns() - life->begun) * 1e-9,
 		life->end == BY_WAIT ? "a wait" : life->end == BY_CQ ? "the queue" :
 		life->end == BY_ANOTHER ? "another job" : "a callback",
 		(unsigned long long)(life->state / LIFE), life->nr_run, life->nr_cancelled,
-		(long long)life->deadline, life->gathers ? ", gathers" : "", life->place);
+		(long long)life->deadline, life->gathers ? ", gathers" : "", life->place,
+		class_number(&life->classed));
 }
 
 static bool is_allowed(const struct life *life, int result)
@@ -69,8 +72,9 @@ static bool is_allowed(const struct life *life, int result)
 	if (life->nr_run)
 		return result == life->gives;
 	if (result == -ETIMEDOUT)
-		return life->deadline >= 0 && !life->nr_cancelled &&
-		       now_ns() - life->begun > (uint64_t)life->deadline;
+		return !life->nr_cancelled &&
+		       (life_is_late(life) ||
+			(life_deadline(life) >= 0 && class_is_hasty(&life->classed)));
 	return result == -ECANCELED && (life->nr_cancelled || life->may_end_unrun ||
 					(life->waits && life->round->shut));
 }
@@ -89,6 +93,7 @@ static void count(const struct life *life, int result)
 	tally_add(NR_FAILED, result < 0);
 	tally_add(NR_PLACED, life->place >= 0 && !life->goes_along);
 	r->gathered += life->gathers && life->nr_run;
+	class_ended(&life->classed, life->nr_run != 0, result);
 	r->ended++;
 }
 
@@ -217,6 +222,8 @@ uint64_t life_begin(struct life *life)
 	life->begun = now_ns();
 	set_gather(life);
 	set_place(life);
+	class_draw(life->round, &life->classed, &life->job, life->run ? life->classing : NO_CLASS,
+		   &life->random);
 	state = in_phase(state + LIFE, SUBMITTING);
 	life->state = state;
 	return state;
@@ -235,7 +242,8 @@ int life_submitted(struct life *life, uint64_t state, int ret, unsigned may, boo
 		tally_add(NR_JOBS, 1);
 		return 0;
 	}
-	(void)said(r, ret, may, "a submit");
+	if (!class_refused(&life->classed, ret, !(may & MAY_AGAIN)))
+		(void)said(r, ret, may, "a submit");
 	tally_add(NR_REFUSED, 1);
 	if (!atomic_compare_exchange_strong(&life->state, &state, in_phase(state, ENDING))) {
 		tally_wrong(RAN_REFUSED, "%s: a submit returned %d, and it has ended", life->what,
@@ -260,6 +268,7 @@ int life_submit(struct life *life, unsigned how, uint64_t key)
 
 	if (!state)
 		return -EBUSY;
+	life->classed.queued = !(how & HAS_KEY);
 	submit_anew(&life->job);
 	if (how & HAS_KEY)
 		ret = submit_by_key(pool, &life->job, key);

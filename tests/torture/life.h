@@ -31,6 +31,8 @@ struct life {
 	_Atomic uint64_t begun;	/* ns, before the submit */
 	bool waits;		/* for a water mark: no drain waits for the job */
 	int64_t deadline;	/* negative: none */
+	enum classing classing;
+	struct classed classed;	/* its class in this life */
 	bool waits_for_jobs;	/* its function waits for jobs, so it does not gather */
 	bool gathers;		/* in this life */
 	int place;		/* a device, in this life; -1: not placed */
@@ -73,9 +75,16 @@ void life_renew(struct life *life);
 int life_cancel(struct life *life);
 /* Waits for a job that ends by a wait.  Returns true if it has ended. */
 bool life_wait(struct life *life, int64_t timeout_ns);
+/* Returns its deadline, which may be its class's; negative: none. */
+static inline int64_t life_deadline(const struct life *life)
+{
+	return class_deadline(&life->classed, life->deadline);
+}
 static inline bool life_is_late(const struct life *life)
 {
-	return life->deadline >= 0 && now_ns() - life->begun > (uint64_t)life->deadline;
+	const int64_t deadline = life_deadline(life);
+
+	return deadline >= 0 && now_ns() - life->begun > (uint64_t)deadline;
 }
 /* Returns true if the job has ended, and notified() has returned. */
 static inline bool life_is_free(const struct life *life)

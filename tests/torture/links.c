@@ -68,7 +68,7 @@ static int run(struct life *life)
 	if (i > c->first && c->held[i - 1]) {
 		if (c->silent && rnl_job_wait(&c->links[i - 1]->job, 0))
 			tally_wrong(CHAIN_WRONG, "link %u ran, and the one before has a hold", i);
-		if (c->links[i - 1]->deadline < 0 && !c->tickets[i - 1]->raced &&
+		if (life_deadline(c->links[i - 1]) < 0 && !c->tickets[i - 1]->raced &&
 		    !c->tickets[i - 1]->wrote)
 			tally_wrong(HELD_EARLY, "a link ran before the release of the one before");
 	}
@@ -95,7 +95,7 @@ static void check(const struct chain *c, struct life *life, int result)
 	const unsigned i = life->number;
 	const int before = i > c->first ? c->results[i - 1] : 0;
 
-	if (c->held[i] && life->deadline < 0)
+	if (c->held[i] && life_deadline(life) < 0)
 		ticket_check_told(c->tickets[i], life);
 	c->tickets[i]->ended = true;
 	/* A lost device may fail a job after the next link has run. */
@@ -186,7 +186,7 @@ static void begin(struct chain *c, uint64_t *random)
 	int ret;
 
 	for (unsigned i = 0; i < NR_LINKS_MAX; i++) {
-		ticket_check_said(c->tickets[i], c->held[i] && c->links[i]->deadline < 0);
+		ticket_check_said(c->tickets[i], c->held[i] && life_deadline(c->links[i]) < 0);
 		ticket_forget(c->tickets[i]);
 		c->held[i] = false;
 	}
@@ -197,8 +197,11 @@ static void begin(struct chain *c, uint64_t *random)
 		memset(c->seen, 0, NR_LINKS_MAX * sizeof(*c->seen));
 	for (unsigned i = c->first; i < NR_LINKS_MAX; i++)
 		prepare(c, i, random);
-	for (unsigned i = c->first; i < NR_LINKS_MAX; i++)
+	for (unsigned i = c->first; i < NR_LINKS_MAX; i++) {
 		states[i] = life_begin(c->links[i]);
+		if (i > c->first)
+			class_follow(&c->links[i]->classed, &c->links[c->first]->classed);
+	}
 	ret = submit(c, random);
 	for (unsigned i = c->first; i < NR_LINKS_MAX; i++)
 		(void)life_submitted(c->links[i], states[i], ret,

@@ -119,6 +119,7 @@ static int create_pool(struct round *r)
 	attr.nr_urgent = draw(random, 3);
 	if (attr.nr_urgent)
 		attr.nr_urgent += r->nr_devices - 1;
+	r->has_urgent = attr.nr_urgent;
 	attr.stuck_ms = draw(random, 2) ? 0 : 1 + draw(random, 20);
 	attr.time_every = 1u << draw(random, 7);
 	attr.pinned_max = draw(random, 3) ? 0 : UINT64_C(4) << 20;
@@ -255,6 +256,7 @@ static bool is_wanted(const char *name)
 
 static void begin(struct round *r)
 {
+	classes_begin(r);
 	for (unsigned i = 0; i < COUNT(makers); i++) {
 		/* Draws for unwanted makers, too: --makers does not change the other draws. */
 		const bool drawn = !draw(&r->random, makers[i].one_in);
@@ -384,9 +386,11 @@ static void finish(struct round *r)
 		(void)said(r, rnl_pool_drain(r->pool, long_ns()), 0, "rnl_pool_drain");
 		lives_await(r);
 		check_figures(r);
+		classes_check_drained(r);
 	}
 	r->shut = true;
 	tally_add(NR_LEAVES, r->leaves);
+	classes_end(r);
 	rnl_pool_destroy(r->pool);
 	r->reaped = true;
 	seats_join(r, REAPS);

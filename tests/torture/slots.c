@@ -78,6 +78,7 @@ static int run(struct rnl_job *job)
 	int ret, issued;
 
 	slot->runs++;
+	class_runs(&slot->classed);
 	if (slot->after)
 		group_check_before(slot);
 	place_check(slot->round, slot->device, "a job");
@@ -91,6 +92,7 @@ static int run(struct rnl_job *job)
 	ret = work_issue(&slot->work);
 	issued = group_issue(slot);
 	issued = issued ? issued : key_issue(slot);
+	class_ran(&slot->classed);
 	return issued ? issued : ret;
 }
 
@@ -113,6 +115,7 @@ static bool is_allowed(const struct slot *slot, uint64_t now)
 {
 	const int result = slot->result;
 	const bool failed = may_end_so(slot->round, result);
+	const int64_t deadline = class_deadline(&slot->classed, slot->deadline);
 
 	/* A job with a deadline of 0 never runs. */
 	if (slot->runs)
@@ -121,8 +124,8 @@ static bool is_allowed(const struct slot *slot, uint64_t now)
 		return may_be_cancelled(slot);
 	if (slot->nr_cancelled)
 		return false;
-	return failed || (result == -ETIMEDOUT && slot->deadline >= 0 &&
-			  now - slot->begun > (uint64_t)slot->deadline);
+	return failed || (result == -ETIMEDOUT && deadline >= 0 &&
+			  (now - slot->begun > (uint64_t)deadline || class_is_hasty(&slot->classed)));
 }
 
 /* Checks the end of a life. All cancels have returned. */
@@ -142,11 +145,11 @@ static void check_end(const struct slot *slot, uint64_t now)
 	if (wrong != NR_WRONGS)
 		tally_wrong(wrong, "it ran %u times, its result is %d, its work's %d; %u cancels "
 			    "returned 0, %u -EBUSY; deadline %lld ns, ended after %llu; way %d, "
-			    "end %d, work %d, %s a barrier", slot->runs, slot->result,
+			    "end %d, work %d, %s a barrier, class %d", slot->runs, slot->result,
 			    work_result(&slot->work), nr_cancelled, nr_busy,
 			    (long long)slot->deadline, (unsigned long long)(now - slot->begun),
 			    slot->way, slot->end, slot->work.what,
-			    slot->after ? "after" : "not after");
+			    slot->after ? "after" : "not after", class_number(&slot->classed));
 	if ((slot->result >= 0 || !slot->runs) && !work_right(&slot->work, slot->runs != 0))
 		tally_wrong(WRONG_DATA, "%u bytes in %u rows, work %d, ran %u times, in %s, out %s",
 			    slot->work.bytes, slot->work.rows, slot->work.what, slot->runs,
@@ -173,6 +176,7 @@ static void count(const struct slot *slot)
 	tally_add(NR_AFTER, slot->after != NULL);
 	tally_add(NR_REAPED, slot->end == BY_CQ);
 	tally_add(NR_CALLBACKS, slot->end == BY_CALLBACK);
+	class_ended(&slot->classed, slot->runs != 0, slot->result);
 	/* `ended` last, because a thread that sees all jobs ended may read the other counts. */
 	r->ended++;
 }
@@ -297,6 +301,10 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	    (after && rnl_barrier_add(&after->tail, job)))
 		tally_wrong(UNDOCUMENTED, "a job that is done could not be changed");
 	place_set(job, slot->device);
+	/* A job of a class cannot be urgent, and a notice has none. */
+	class_draw(slot->round, &slot->classed, job,
+		   slot->urgent || slot->way >= AT_SPACE ? NO_CLASS : ANY_CLASS, &slot->random);
+	slot->classed.queued = slot->way != KEYED && slot->way != KEYED_WAITS;
 	slot->begun = now_ns();
 	state = (slot->state / LIFE + 1) * LIFE | (slot->end == BY_WAIT ? MINE : 0);
 	slot->state = in_phase(state, SUBMITTING);
@@ -356,8 +364,9 @@ bool slot_submitted(struct slot *slot, uint64_t state, int ret, bool closed)
 		return true;
 	}
 	waits = slot->way == WAITS || slot->way == KEYED_WAITS;
-	(void)said(r, ret, (slot->way >= AT_SPACE ? 0 : MAY_AGAIN) | (waits ? MAY_TIME_OUT : 0) |
-		   MAY_SHUT, "a submit");
+	if (!class_refused(&slot->classed, ret, !slot->after && slot->way != MANY))
+		(void)said(r, ret, (slot->way >= AT_SPACE ? 0 : MAY_AGAIN) |
+			   (waits ? MAY_TIME_OUT : 0) | MAY_SHUT, "a submit");
 	tally_add(NR_REFUSED, 1);
 	if (!atomic_compare_exchange_strong(&slot->state, &state, in_phase(state, ENDING))) {
 		tally_wrong(RAN_REFUSED, "a submit returned %d, and the job has ended", ret);
@@ -418,7 +427,7 @@ void slot_print(const struct slot *slot)
 
 	fprintf(stderr, "torture:   %s for %.3f s: %s, told by %s, %s %llu, life %llu, ran %u "
 		"times, cancels: %u in time, %u too late; deadline %lld ns; work %d of %u "
-		"bytes%s%s%s%s, place %d\n",
+		"bytes%s%s%s%s, place %d, class %d\n",
 		phases[phase_of(slot->state)], (double)(now_ns() - slot->begun) * 1e-9,
 		ways[slot->way], ends[slot->end], slot->key ? "key's number" : "number",
 		(unsigned long long)slot->number, (unsigned long long)(slot->state / LIFE),
@@ -426,5 +435,5 @@ void slot_print(const struct slot *slot)
 		slot->work.what, slot->work.bytes, slot->urgent ? ", urgent" : "",
 		slot->gathers ? ", gathers" : "",
 		slot->group ? ", of a barrier" : "", slot->after ? ", after a barrier" : "",
-		slot->device);
+		slot->device, class_number(&slot->classed));
 }

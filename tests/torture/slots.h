@@ -18,7 +18,7 @@
 #ifndef TORTURE_SLOTS_H
 #define TORTURE_SLOTS_H
 
-#include "torture.h"
+#include "classes.h"
 
 #define NR_PRODUCERS_MAX 4
 #define NR_SLOTS 96		/* of each producer */
@@ -58,6 +58,7 @@ struct slot {
 	enum end end;
 	enum way way;
 	bool urgent, gathers;
+	struct classed classed;
 	int device;		/* the job's place; -1: none */
 	int64_t deadline;	/* negative: none */
 	uint64_t begun;		/* ns, before the submit */

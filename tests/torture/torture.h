@@ -108,6 +108,7 @@ static inline bool memory_lacks(void)
 	X(REQUEST_WRONG, "requests with a wrong result or output") \
 	X(MAP_WRONG, "maps with a wrong result, chunk or output") \
 	X(MEMORY_SHARED, "buffers that two had at once") \
+	X(CLASS_WRONG, "classes that refused, ran or counted jobs wrongly") \
 	X(COUNTS, "figures of a pool that do not add up") \
 	X(LEAKED, "rounds that left something behind") \
 	X(MISUSED, "calls that CUDA would not have forgiven") \
@@ -130,6 +131,9 @@ static inline bool memory_lacks(void)
 	X(REPLAYED, "replayed") \
 	X(NOTICES, "notices") \
 	X(DELAYED, "delayed") \
+	X(CLASSED, "in classes") \
+	X(FULL, "refused by a full class") \
+	X(UNCLASSED, "refused by one that ends") \
 	X(AFTER, "after a barrier") \
 	X(LINKS, "links of chains") \
 	X(HOLDS, "holds") \
@@ -144,6 +148,8 @@ static inline bool memory_lacks(void)
 	X(REQUESTS, "requests") \
 	X(MAPS, "maps") \
 	X(BUFFERS, "buffers") \
+	X(CLASSES, "classes") \
+	X(CLASS_ENDS, "classes ended midway") \
 	X(RESIZES, "resizes") \
 	X(DRAINS, "drains") \
 	X(TRACES, "traces") \
@@ -237,6 +243,7 @@ struct round {
 	bool one_cpu;
 	char device[PLACES_NAME];	/* of the pool: one or several */
 	unsigned nr_devices;
+	bool has_urgent;		/* workers for urgent jobs only */
 	bool all_gather;		/* else half of the jobs gather */
 	_Atomic int nr_hooked;		/* workers between on_start and on_stop */
 	struct {
@@ -260,6 +267,7 @@ struct round {
 	struct holders *holders;
 	struct crowd *crowd;
 	struct jobs *jobs;
+	struct classes *classes;	/* NULL: none */
 	struct kept *kept;
 	_Atomic(struct life *) lives;	/* all jobs with records */
 	_Atomic unsigned nr_lives;
@@ -381,5 +389,9 @@ void due_begin(struct round *r);
 void map_begin(struct round *r);
 void memory_begin(struct round *r);
 void meddle_begin(struct round *r);
+void classes_begin(struct round *r);	/* before the makers */
+void classes_check_drained(struct round *r);
+void classes_print(const struct round *r); /* the records of classes with jobs */
+void classes_end(struct round *r);	/* before the pool's end */
 
 #endif /* TORTURE_H */

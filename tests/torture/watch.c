@@ -23,6 +23,7 @@ _Noreturn void give_up(struct round *r, const char *why)
 		seats_print(r);
 		jobs_print(r);
 		lives_print(r);
+		classes_print(r);
 	}
 	if (!options.fake || sim_begin)
 		tally_print();

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/* The classes of a round's pool, and a job's part in one. classes.h has the DESIGN. */
+#include "classes.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include <runnel/class.h>
+
+#define RECORDS_MAX 256
+#define IN_A_WORD 64u		/* slots of which a submit sees at one time that all are taken */
+#define NR_SEATS_MAX 2
+
+struct class {
+	struct round *round;
+	unsigned number;
+	struct rnl_class *cls;
+	struct rnl_class_attr attr;
+	_Atomic unsigned ends;		/* its destroy may have begun */
+	_Atomic bool over;		/* its destroy has returned */
+	_Atomic unsigned pins;
+	/* Jobs; by add() and now() only. */
+	_Atomic uint64_t drawn, refused, gone;	/* gone: refused or ended */
+	_Atomic uint64_t done, timed_out;
+	_Atomic uint64_t running, limited;	/* limited: running, and counted by max_jobs */
+};
+
+struct classes {
+	uint64_t begun;			/* ns */
+	unsigned nr_places, nr_seats;
+	_Atomic unsigned nr_seated, nr_records;
+	_Atomic(struct class *) places[RNL_CLASSES_MAX];
+	struct class records[RECORDS_MAX];
+};
+
+static uint64_t add(_Atomic uint64_t *count, int64_t nr)
+{
+	return atomic_fetch_add_explicit(count, (uint64_t)nr, memory_order_relaxed);
+}
+
+/* Returns the last value: a load may return an older one. */
+static uint64_t now(_Atomic uint64_t *count)
+{
+	return add(count, 0);
+}
+
+/* ---- a job's class --------------------------------------------------------------- */
+
+/* Returns a drawn class, pinned, or NULL. */
+static struct class *pin(struct classes *all, enum classing which, uint64_t *random)
+{
+	struct class *c = all && which != NO_CLASS && draw(random, 4) ?
+				  all->places[draw(random, all->nr_places)] : NULL;
+
+	if (!c || (which == NO_DEADLINE && c->attr.deadline_ns))
+		return NULL;
+	c->pins++;
+	if (!c->ends)
+		return c;
+	c->pins--;
+	return NULL;
+}
+
+static void take(struct classed *of, struct class *c)
+{
+	of->class = c;
+	of->gone = now(&c->gone);
+	add(&c->drawn, 1);
+}
+
+static void give_back(const struct classed *of)
+{
+	add(&of->class->refused, 1);
+	add(&of->class->gone, 1);
+}
+
+void class_draw(struct round *r, struct classed *of, struct rnl_job *job, enum classing which,
+		uint64_t *random)
+{
+	struct class *c = pin(r->classes, which, random);
+
+	*of = (struct classed){ NULL };
+	if (rnl_job_set_class(job, c ? c->cls : NULL))
+		tally_wrong(UNDOCUMENTED, "a job that is done could not be given a class");
+	if (!c)
+		return;
+	take(of, c);
+	c->pins--;
+}
+
+void class_follow(struct classed *of, const struct classed *first)
+{
+	if (of->class)
+		give_back(of);
+	*of = (struct classed){ .follows = true };
+	if (first->class)
+		take(of, first->class);
+}
+
+/* Returns how many other jobs may have had a slot at some time in the submit. */
+static uint64_t others(const struct classed *of)
+{
+	return now(&of->class->drawn) - of->gone - 1;
+}
+
+bool class_refused(const struct classed *of, int ret, bool only)
+{
+	const bool full = of->class && of->queued && (ret == -EAGAIN || ret == -ETIMEDOUT);
+	struct class *c = of->class;
+	bool ended;
+
+	if (!c)
+		return false;
+	if (only && full && c->attr.max_queued <= IN_A_WORD && others(of) < c->attr.max_queued)
+		tally_wrong(CLASS_WRONG, "a submit returned %d, and class %u of %u slots has %"
+			    PRIu64 " other jobs", ret, c->number, c->attr.max_queued, others(of));
+	/* Not a load, which may return an older value. */
+	ended = ret == -EINVAL && atomic_fetch_or(&c->ends, 0);
+	tally_add(NR_FULL, only && full);
+	tally_add(NR_UNCLASSED, ended);
+	give_back(of);
+	return ended || (full && ret == -EAGAIN);
+}
+
+void class_runs(const struct classed *of)
+{
+	struct class *c = of->class;
+	uint64_t limited;
+
+	if (!c)
+		return;
+	add(&c->running, 1);
+	if (c->over)
+		tally_wrong(CLASS_WRONG, "a job ran after the end of class %u", c->number);
+	if (!of->queued)
+		return;
+	limited = add(&c->limited, 1);
+	if (c->attr.max_jobs && limited >= c->attr.max_jobs && !c->round->failing)
+		tally_wrong(CLASS_WRONG, "%" PRIu64 " jobs of class %u run, and it may have %u",
+			    limited + 1, c->number, c->attr.max_jobs);
+}
+
+void class_ran(const struct classed *of)
+{
+	if (!of->class)
+		return;
+	if (of->queued)
+		add(&of->class->limited, -1);
+	add(&of->class->running, -1);
+}
+
+void class_ended(const struct classed *of, bool ran, int result)
+{
+	struct class *c = of->class;
+
+	if (!c)
+		return;
+	add(&c->done, ran);
+	add(&c->timed_out, !ran && result == -ETIMEDOUT);
+	add(&c->gone, 1);
+	tally_add(NR_CLASSED, 1);
+}
+
+int64_t class_deadline(const struct classed *of, int64_t own)
+{
+	return own < 0 && of->class && !of->follows && of->class->attr.deadline_ns ?
+		       (int64_t)of->class->attr.deadline_ns : own;
+}
+
+bool class_is_hasty(const struct classed *of)
+{
+	return of->class && !(of->class->attr.flags & RNL_CLASS_LATE);
+}
+
+int class_number(const struct classed *of)
+{
+	return of->class ? (int)of->class->number : -1;
+}
+
+/* ---- creating ------------------------------------------------------------------------ */
+
+/* @urgent: the pool has urgent workers. */
+static void draw_attr(struct rnl_class_attr *attr, bool urgent, uint64_t *random)
+{
+	static const uint32_t floors[] = { 0, 0, 1, 300, 1000, RNL_CLASS_NO_FLOOR };
+	static const uint32_t slots[] = { 0, 64, 100, 3000 };
+
+	attr->priority = draw(random, 2) ? 0 : (int)draw(random, 8) - 4;
+	attr->weight = draw(random, 2) ? 0 : 1 + draw(random, draw(random, 2) ? 8 : 10000);
+	attr->floor_permille = floors[draw(random, COUNT(floors))];
+	attr->name = draw(random, 2) ? NULL : "a class whose name is too long to be kept";
+	attr->order = draw(random, 2) ? RNL_CLASS_FIFO : RNL_CLASS_DEADLINE;
+	attr->flags = draw(random, 2) ? RNL_CLASS_LATE : 0;
+	if (urgent && !draw(random, 4))
+		attr->flags |= RNL_CLASS_URGENT;
+	attr->max_queued = draw(random, 2) ? 1 + draw(random, 12) :
+					     slots[draw(random, COUNT(slots))];
+	attr->max_jobs = draw(random, 3) ? 0 : 1 + draw(random, 4);
+	attr->max_device_ns = draw(random, 4) ? 0 : 1 + draw(random, 1000000);
+	attr->deadline_ns = draw(random, 8) ? 0 : 50000 + draw(random, 5000000);
+	/* A thousand jobs take 50 ms at most. */
+	attr->per_second = draw(random, 4) ? 0 : 20000 + draw(random, 1000000);
+	attr->burst = attr->per_second ? draw(random, 100) : 0;
+}
+
+static void create(struct round *r, unsigned place, uint64_t *random)
+{
+	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
+	struct classes *all = r->classes;
+	struct rnl_class *cls = NULL;
+	struct class *c;
+	unsigned number;
+
+	draw_attr(&attr, r->has_urgent, random);
+	if (said(r, rnl_class_create(&cls, r->pool, &attr), MAY_SHUT | MAY_LACK,
+		 "rnl_class_create"))
+		return;
+	number = all->nr_records++;
+	c = &all->records[number];
+	c->round = r;
+	c->number = number;
+	c->cls = cls;
+	c->attr = attr;
+	c->attr.max_queued = attr.max_queued ? attr.max_queued : 1024;
+	all->places[place] = c;
+	tally_add(NR_CLASSES, 1);
+}
+
+/* ---- figures ------------------------------------------------------------------------- */
+
+static bool read_stats(struct class *c, struct rnl_class_stats *stats)
+{
+	*stats = (struct rnl_class_stats)RNL_CLASS_STATS_INIT;
+	return !said(c->round, rnl_class_read_stats(c->cls, stats), 0, "rnl_class_read_stats");
+}
+
+/* Checks a class's figures while it has jobs. Only the caller ends the class. */
+static void check_now(struct class *c)
+{
+	const unsigned nr = c->round->nr_devices, nr_queues = nr > 1 ? 1 + nr : 1;
+	struct rnl_class_stats before, after;
+
+	if (!read_stats(c, &before) || !read_stats(c, &after))
+		return;
+	if (before.done + before.expired + before.late > after.accepted ||
+	    after.queued > (uint64_t)nr_queues * c->attr.max_queued ||
+	    (after.late && c->attr.flags & RNL_CLASS_LATE))
+		tally_wrong(CLASS_WRONG, "class %u of %u slots: %" PRIu64 " done, %" PRIu64
+			    " expired, then %" PRIu64 " accepted, %u queued, %" PRIu64 " late",
+			    c->number, c->attr.max_queued, before.done, before.expired,
+			    after.accepted, after.queued, after.late);
+}
+
+/* Checks a class's figures when all jobs have ended. Returns the device time that it has used. */
+static uint64_t check_drained(struct class *c)
+{
+	const uint64_t accepted = now(&c->drawn) - now(&c->refused);
+	struct rnl_class_stats stats;
+
+	check_now(c);
+	if (!read_stats(c, &stats))
+		return 0;
+	/* A replay that fails with the device may have been called or not. */
+	if (stats.queued || stats.started || stats.accepted != accepted ||
+	    (stats.done != now(&c->done) && !c->round->failing) ||
+	    stats.expired + stats.late != now(&c->timed_out))
+		tally_wrong(CLASS_WRONG, "class %u: %u queued, %u started, %" PRIu64 " accepted, %"
+			    PRIu64 " done, %" PRIu64 " expired, %" PRIu64 " late; ours are %" PRIu64
+			    ", %" PRIu64 ", %" PRIu64, c->number, stats.queued, stats.started,
+			    stats.accepted, stats.done, stats.expired, stats.late, accepted,
+			    now(&c->done), now(&c->timed_out));
+	return stats.device_ns;
+}
+
+void classes_check_drained(struct round *r)
+{
+	struct classes *all = r->classes;
+	uint64_t used = 0, most;
+
+	if (!all)
+		return;
+	for (unsigned i = 0; i < all->nr_places; i++)
+		used += all->places[i] ? check_drained(all->places[i]) : 0;
+	most = (now_ns() - all->begun) * r->nr_devices;
+	if (used > most)
+		tally_wrong(CLASS_WRONG, "classes have used %" PRIu64 " ns of %" PRIu64, used,
+			    most);
+}
+
+void classes_print(const struct round *r)
+{
+	struct classes *all = r->classes;
+
+	for (unsigned i = 0; all && i < all->nr_records; i++) {
+		struct class *c = &all->records[i];
+		const struct rnl_class_attr *a = &c->attr;
+
+		if (now(&c->drawn) == now(&c->gone) && (c->over || !c->ends))
+			continue;
+		fprintf(stderr, "torture:   class %u%s: %" PRIu64 " drawn, %" PRIu64 " gone, %"
+			PRIu64 " run; priority %d, weight %u, floor %u, order %u, flags %u, most %u"
+			" queued, %u jobs, %" PRIu64 " ns, %u a second, deadline %" PRIu64 " ns\n",
+			c->number, c->over ? ", which is over" : c->ends ? ", which ends" : "",
+			now(&c->drawn), now(&c->gone), now(&c->running), a->priority, a->weight,
+			a->floor_permille, a->order, a->flags, a->max_queued, a->max_jobs,
+			a->max_device_ns, a->per_second, a->deadline_ns);
+	}
+}
+
+/* ---- ending -------------------------------------------------------------------------- */
+
+static void destroy(struct classes *all, unsigned place)
+{
+	struct class *c = all->places[place];
+
+	c->ends = 1;
+	while (c->pins)
+		sched_yield();
+	rnl_class_destroy(c->cls);
+	c->over = true;
+	if (now(&c->running))
+		tally_wrong(CLASS_WRONG, "class %u has ended, and %" PRIu64 " of its jobs run",
+			    c->number, now(&c->running));
+	all->places[place] = NULL;
+}
+
+/* Creates, ends and reads the classes of every nr_seats-th place. */
+static void meddle(struct seat *seat)
+{
+	struct round *r = seat->round;
+	struct classes *all = r->classes;
+	const unsigned first = all->nr_seated++;
+
+	while (!r->over && first < all->nr_places) {
+		unsigned place = draw(&seat->random, all->nr_places);
+
+		place -= place % all->nr_seats;
+		place = place + first < all->nr_places ? place + first : first;
+		if (all->places[place] && draw(&seat->random, 4)) {
+			at(seat, "rnl_class_read_stats");
+			check_now(all->places[place]);
+		} else if (all->places[place]) {
+			at(seat, "rnl_class_destroy");
+			destroy(all, place);
+			tally_add(NR_CLASS_ENDS, 1);
+		} else if (all->nr_records + NR_SEATS_MAX < RECORDS_MAX) {
+			at(seat, "rnl_class_create");
+			create(r, place, &seat->random);
+		}
+		nap_us(draw(&seat->random, draw(&seat->random, 2) ? 300 : 5000));
+	}
+}
+
+void classes_begin(struct round *r)
+{
+	uint64_t *random = &r->random;
+	const unsigned drawn = draw(random, 4), full = draw(random, 4);
+
+	if (drawn < 2)
+		return;
+	r->classes = round_alloc(r, sizeof(*r->classes));
+	r->classes->begun = now_ns();
+	r->classes->nr_places = 1 + draw(random, drawn == 2 ? 4 : RNL_CLASSES_MAX);
+	for (unsigned i = 0; i < r->classes->nr_places; i++) {
+		if (draw(random, 4) < full)
+			create(r, i, random);
+	}
+	r->classes->nr_seats = draw(random, 1 + NR_SEATS_MAX);
+	for (unsigned i = 0; i < r->classes->nr_seats; i++)
+		seat_take(r, "classer", MEDDLES, meddle, NULL);
+}
+
+void classes_end(struct round *r)
+{
+	for (unsigned i = 0; r->classes && i < r->classes->nr_places; i++) {
+		if (r->classes->places[i] && draw(&r->random, 2))
+			destroy(r->classes, i);
+	}
+}
