@@ -32,7 +32,7 @@ struct rnl__costs {
 	_Atomic uint64_t known[RNL__COST_ENTRIES]; /* function << 42 | measured << 40 | mean, ns */
 	struct {
 		_Atomic uint32_t nr;	/* jobs, RNL__COST_JOBS at most */
-		_Atomic float turn, beside; /* means of the two measures, ns */
+		_Atomic float serial, concurrent; /* means of the two measures, ns */
 		_Atomic float took;	/* mean from the end before on the stream */
 	} seen[RNL__COST_ENTRIES];
 };
@@ -95,47 +95,48 @@ static inline float rnl__cost_mean(_Atomic float *mean, float value, unsigned nr
 	return old;
 }
 
-/* Returns true if the device's jobs take turns: share_clock.h. */
-static inline bool rnl__cost_turns(struct rnl__share_clock *clock)
+/* Returns true if the device runs one job at a time: share_clock.h. */
+static inline bool rnl__cost_is_serial(struct rnl__share_clock *clock)
 {
-	const float differ = rnl__figure_read(&clock->turns_differ);
+	const float differ = rnl__figure_read(&clock->serial_differ);
 
-	return differ > rnl__figure_read(&clock->besides_differ) &&
-	       differ > rnl__figure_read(&clock->turns_vary);
+	return differ > rnl__figure_read(&clock->concurrent_differ) &&
+	       differ > rnl__figure_read(&clock->serial_vary);
 }
 
 /*
- * Learns from a job that was seen to end alone.  @turn: what it has used if jobs take turns; @beside:
- * if they run beside each other; @took: since the end before on its stream.
+ * Learns from a job that was the only one to end at its worker's look.  @serial: its use of the device if
+ * jobs run one at a time; @concurrent: if they run concurrently; @took: since the end before on the
+ * stream.
  */
 static inline void rnl__cost_learn(struct rnl__costs *costs, struct rnl__share_clock *clock,
-				   const void *fn, uint64_t turn, uint64_t beside, uint64_t took)
+				   const void *fn, uint64_t serial, uint64_t concurrent, uint64_t took)
 {
 	unsigned at, nr = 1;
 	const uint64_t name = rnl__cost_name(fn, &at);
-	float turns, besides, mean;
+	float mean_serial, mean_concurrent, mean;
 
 	if (rnl__figure_read(&costs->known[at]) >> 42 == name >> 42)
 		nr = (unsigned)rnl__smaller(rnl__figure_read(&costs->seen[at].nr) + 1, RNL__COST_JOBS);
 	rnl__figure_write(&costs->seen[at].nr, nr);
-	turns = rnl__cost_mean(&costs->seen[at].turn, (float)turn, nr);
-	besides = rnl__cost_mean(&costs->seen[at].beside, (float)beside, nr);
+	mean_serial = rnl__cost_mean(&costs->seen[at].serial, (float)serial, nr);
+	mean_concurrent = rnl__cost_mean(&costs->seen[at].concurrent, (float)concurrent, nr);
 	(void)rnl__cost_mean(&costs->seen[at].took, (float)took, (unsigned)rnl__smaller(nr, 8));
-	mean = rnl__cost_mean(&clock->mean, (turns + besides) / 2, RNL__COST_JOBS);
-	(void)rnl__cost_mean(&clock->turns_vary, fabsf((float)turn - turns), RNL__COST_JOBS);
-	(void)rnl__cost_mean(&clock->turns_differ, fabsf(turns - mean), RNL__COST_JOBS);
-	(void)rnl__cost_mean(&clock->besides_differ, fabsf(besides - mean), RNL__COST_JOBS);
+	mean = rnl__cost_mean(&clock->mean, (mean_serial + mean_concurrent) / 2, RNL__COST_JOBS);
+	(void)rnl__cost_mean(&clock->serial_vary, fabsf((float)serial - mean_serial), RNL__COST_JOBS);
+	(void)rnl__cost_mean(&clock->serial_differ, fabsf(mean_serial - mean), RNL__COST_JOBS);
+	(void)rnl__cost_mean(&clock->concurrent_differ, fabsf(mean_concurrent - mean), RNL__COST_JOBS);
 }
 
-/* Returns the mean of a function's turns; 0: not known. */
-static inline uint64_t rnl__cost_turn(struct rnl__costs *costs, const void *fn)
+/* Returns the mean of a function's serial measure; 0: not known. */
+static inline uint64_t rnl__cost_serial(struct rnl__costs *costs, const void *fn)
 {
 	unsigned at;
 
 	if (!rnl__cost_known(costs, fn))
 		return 0;
 	(void)rnl__cost_name(fn, &at);
-	return (uint64_t)rnl__figure_read(&costs->seen[at].turn);
+	return (uint64_t)rnl__figure_read(&costs->seen[at].serial);
 }
 
 /* Returns how long a job takes from the end before on its stream, on average; 0: not known. */
