@@ -25,13 +25,15 @@
 #define RNL__COST_NS_BITS 40u
 #define RNL__COST_MOST ((UINT64_C(1) << RNL__COST_NS_BITS) - 1)
 #define RNL__COST_MEASURED 2u	/* jobs */
+#define RNL__COST_FEW 4u		/* fewer jobs have no mean */
 #define RNL__COST_JOBS 64u	/* that a mean of a measure is about */
 
 struct rnl__costs {
 	_Atomic uint64_t upper;		/* the upper tenth, ns */
 	_Atomic uint64_t known[RNL__COST_ENTRIES]; /* function << 42 | measured << 40 | mean, ns */
 	struct {
-		_Atomic uint32_t nr;	/* jobs, RNL__COST_JOBS at most */
+		_Atomic uint32_t name;	/* of the function, as in `known` */
+		_Atomic uint32_t nr;	/* jobs, RNL__COST_JOBS at most; 0: none */
 		_Atomic float serial, concurrent; /* means of the two measures, ns */
 		_Atomic float took;	/* mean from the end before on the stream */
 	} seen[RNL__COST_ENTRIES];
@@ -40,14 +42,16 @@ struct rnl__costs {
 static inline void rnl__costs_init(struct rnl__costs *costs)
 {
 	rnl__figure_write(&costs->upper, 0);
-	for (unsigned i = 0; i < RNL__COST_ENTRIES; i++)
+	for (unsigned i = 0; i < RNL__COST_ENTRIES; i++) {
 		rnl__figure_write(&costs->known[i], 0);
+		rnl__figure_write(&costs->seen[i].nr, 0);
+	}
 }
 
 /* Returns the bits of a function's word that do not change, and in *@at its place. */
 static inline uint64_t rnl__cost_name(const void *fn, unsigned *at)
 {
-	/* Functions are aligned to 16 bytes. */
+	/* Most compilers align functions to 16 bytes; otherwise two small ones may share a name. */
 	const uint64_t hash = ((uint64_t)(uintptr_t)fn >> 4) * UINT64_C(0x9e3779b97f4a7c15);
 
 	*at = (unsigned)(hash >> 59);
@@ -104,6 +108,17 @@ static inline bool rnl__cost_is_serial(struct rnl__share_clock *clock)
 	       differ > rnl__figure_read(&clock->serial_vary);
 }
 
+/* Returns a function's place in `seen`; *@nr: how many of its jobs were learned from. */
+static inline unsigned rnl__cost_seen(struct rnl__costs *costs, const void *fn, unsigned *nr)
+{
+	unsigned at;
+	const uint64_t name = rnl__cost_name(fn, &at);
+
+	*nr = rnl__figure_read(&costs->seen[at].name) == name >> 42 ?
+		      rnl__figure_read(&costs->seen[at].nr) : 0;
+	return at;
+}
+
 /*
  * Learns from a job that was the only one to end at its worker's look.  @serial: its use of the device if
  * jobs run one at a time; @concurrent: if they run concurrently; @took: since the end before on the
@@ -112,17 +127,22 @@ static inline bool rnl__cost_is_serial(struct rnl__share_clock *clock)
 static inline void rnl__cost_learn(struct rnl__costs *costs, struct rnl__share_clock *clock,
 				   const void *fn, uint64_t serial, uint64_t concurrent, uint64_t took)
 {
-	unsigned at, nr = 1;
-	const uint64_t name = rnl__cost_name(fn, &at);
+	unsigned nr, at = rnl__cost_seen(costs, fn, &nr);
 	float mean_serial, mean_concurrent, mean;
 
-	if (rnl__figure_read(&costs->known[at]) >> 42 == name >> 42)
-		nr = (unsigned)rnl__smaller(rnl__figure_read(&costs->seen[at].nr) + 1, RNL__COST_JOBS);
+	if (!nr)
+		rnl__figure_write(&costs->seen[at].name, (uint32_t)(rnl__cost_name(fn, &at) >> 42));
+	nr = (unsigned)rnl__smaller(nr + 1, RNL__COST_JOBS);
 	rnl__figure_write(&costs->seen[at].nr, nr);
 	mean_serial = rnl__cost_mean(&costs->seen[at].serial, (float)serial, nr);
 	mean_concurrent = rnl__cost_mean(&costs->seen[at].concurrent, (float)concurrent, nr);
 	(void)rnl__cost_mean(&costs->seen[at].took, (float)took, (unsigned)rnl__smaller(nr, 8));
-	mean = rnl__cost_mean(&clock->mean, (mean_serial + mean_concurrent) / 2, RNL__COST_JOBS);
+	/* A single job is no mean, and not far from itself. */
+	if (nr < RNL__COST_FEW)
+		return;
+	mean = rnl__figure_read(&clock->mean);
+	mean = rnl__cost_mean(&clock->mean, (mean_serial + mean_concurrent) / 2,
+			      mean > 0 ? RNL__COST_JOBS : 1);
 	(void)rnl__cost_mean(&clock->serial_vary, fabsf((float)serial - mean_serial), RNL__COST_JOBS);
 	(void)rnl__cost_mean(&clock->serial_differ, fabsf(mean_serial - mean), RNL__COST_JOBS);
 	(void)rnl__cost_mean(&clock->concurrent_differ, fabsf(mean_concurrent - mean), RNL__COST_JOBS);
@@ -131,23 +151,17 @@ static inline void rnl__cost_learn(struct rnl__costs *costs, struct rnl__share_c
 /* Returns the mean of a function's serial measure; 0: not known. */
 static inline uint64_t rnl__cost_serial(struct rnl__costs *costs, const void *fn)
 {
-	unsigned at;
+	unsigned nr, at = rnl__cost_seen(costs, fn, &nr);
 
-	if (!rnl__cost_known(costs, fn))
-		return 0;
-	(void)rnl__cost_name(fn, &at);
-	return (uint64_t)rnl__figure_read(&costs->seen[at].serial);
+	return nr < RNL__COST_FEW ? 0 : (uint64_t)rnl__figure_read(&costs->seen[at].serial);
 }
 
 /* Returns how long a job takes from the end before on its stream, on average; 0: not known. */
 static inline uint64_t rnl__cost_took(struct rnl__costs *costs, const void *fn)
 {
-	unsigned at;
+	unsigned nr, at = rnl__cost_seen(costs, fn, &nr);
 
-	if (!rnl__cost_known(costs, fn))
-		return 0;
-	(void)rnl__cost_name(fn, &at);
-	return (uint64_t)rnl__figure_read(&costs->seen[at].took);
+	return nr < RNL__COST_FEW ? 0 : (uint64_t)rnl__figure_read(&costs->seen[at].took);
 }
 
 /* Notes what a job has cost. */

@@ -57,8 +57,22 @@ static inline uint64_t rnl__share_clock_since(uint64_t later, uint64_t earlier)
 {
 	const uint64_t ns = (later - earlier) & RNL__SHARE_MASK;
 
-	/* Threads read the time and the word at different moments: a reading may be ns behind. */
+	/* Threads read the time and the word at different moments: a reading may be behind. */
 	return ns > RNL__SHARE_MASK / 2 ? 0 : ns;
+}
+
+/* A job's end is seen at @now: returns the time since the end before on the device. */
+static inline uint64_t rnl__share_clock_end(struct rnl__share_clock *clock, uint64_t now)
+{
+	uint64_t old = rnl__peek(&clock->ended);
+
+	while (old < now) {
+		/* relaxed: see rnl__share_clock_read() */
+		if (atomic_compare_exchange_weak_explicit(&clock->ended, &old, now, memory_order_relaxed,
+							  memory_order_relaxed))
+			return now - old;
+	}
+	return 0;
 }
 
 /* Counts a worker that becomes busy, or (@change -1) idle.  Returns the clock's time. */
@@ -76,22 +90,8 @@ static inline uint64_t rnl__share_clock_change(struct rnl__share_clock *clock, i
 		n << (64 - RNL__SHARE_BITS) | ((at - (n ? now / n : 0)) & RNL__SHARE_MASK),
 		memory_order_relaxed, memory_order_relaxed));
 	if (!(old >> (64 - RNL__SHARE_BITS)))
-		rnl__figure_write(&clock->ended, now);
+		(void)rnl__share_clock_end(clock, now);
 	return at;
-}
-
-/* A job's end is seen at @now: returns the time since the end before on the device. */
-static inline uint64_t rnl__share_clock_end(struct rnl__share_clock *clock, uint64_t now)
-{
-	uint64_t old = rnl__peek(&clock->ended);
-
-	while (old < now) {
-		/* relaxed: see rnl__share_clock_read() */
-		if (atomic_compare_exchange_weak_explicit(&clock->ended, &old, now, memory_order_relaxed,
-							  memory_order_relaxed))
-			return now - old;
-	}
-	return 0;
 }
 
 #endif
