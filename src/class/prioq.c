@@ -9,6 +9,7 @@
 #include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/sizes.h"
+#include "sys/thread_state.h"
 #include "sys/tsan.h"
 
 #define FAN 16u			/* children of a node: two cache lines */
@@ -146,11 +147,10 @@ uint64_t rnl__prioq_first(struct rnl__prioq *q)
 
 int rnl__prioq_claim(struct rnl__prioq *q, const struct rnl_job *job)
 {
-	static _Thread_local unsigned last __attribute__((tls_model("initial-exec")));
 	unsigned slot;
 
 	for (unsigned n = 0; n < q->nr_words; n++) {
-		const unsigned i = (last + n) % q->nr_words;
+		const unsigned i = (rnl__thread.claimed + n) % q->nr_words;
 		uint64_t bits = rnl__peek(&q->free[i]);
 
 		while (bits) {
@@ -160,7 +160,7 @@ int rnl__prioq_claim(struct rnl__prioq *q, const struct rnl_job *job)
 								   memory_order_acquire,
 								   memory_order_relaxed))
 				continue;
-			last = i;
+			rnl__thread.claimed = i;
 			slot = i * 64 + (unsigned)__builtin_ctzll(bits);
 			/* relaxed: the slot is this thread's; see rnl__prioq_put() */
 			atomic_store_explicit(&q->slots[slot].expires_at, RNL__NEVER,
@@ -246,7 +246,6 @@ static struct rnl_job *take_any(struct rnl__prioq *q)
 
 struct rnl_job *rnl__prioq_take(struct rnl__prioq *q)
 {
-	static _Thread_local unsigned misses __attribute__((tls_model("initial-exec")));
 	uint64_t key, word;
 
 	while ((key = rnl__prioq_first(q)) != RNL__PRIOQ_NONE) {
@@ -267,7 +266,7 @@ struct rnl_job *rnl__prioq_take(struct rnl__prioq *q)
 		refresh(q, index);
 	}
 	/* Most often a job is being put: then the leaves have nothing, either. */
-	if (!rnl__prioq_holds(q) || ++misses % LOOK_EVERY)
+	if (!rnl__prioq_holds(q) || ++rnl__thread.missed % LOOK_EVERY)
 		return NULL;
 	return take_any(q);
 }

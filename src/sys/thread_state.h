@@ -18,10 +18,12 @@ struct rnl__thread_state {
 	struct rnl__worker *worker;	/* NULL: not a worker */
 	struct rnl_job *job;		/* the job whose function runs on this thread */
 	int error;			/* of the function's first failed call */
+	unsigned claimed;		/* where it claimed a slot last: class/prioq.c */
 	struct rnl__guarded *guard;	/* NULL: no function is guarded */
 	unsigned generation;		/* rnl__generation when the stream was made */
 	uint32_t tid;			/* the kernel's thread ID; 0: not known yet */
 	unsigned tid_generation;	/* rnl__generation when tid was read */
+	unsigned missed;		/* takes that found no job: class/prioq.c */
 };
 
 /* initial-exec, because every operation of every job reads it */

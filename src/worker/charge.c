@@ -112,7 +112,7 @@ static void charge_reached_jobs(struct rnl__worker *w, bool all)
 }
 
 /* Returns how much of the device's time a job takes, on average, if jobs run one at a time. */
-static uint64_t serial_of(struct rnl__worker *w, const struct rnl_job *job)
+static uint64_t serial_time_of(struct rnl__worker *w, const struct rnl_job *job)
 {
 	uint64_t ns = 0;
 
@@ -135,7 +135,7 @@ void rnl__charge_reaches(struct rnl__worker *w)
 		if (job->flags & RNL__JOB_UNRUN)
 			continue;
 		w->charge_sum += rnl__pace_of(&f->pace, job->seq);
-		w->serial_sum += serial_of(w, job);
+		w->serial_sum += serial_time_of(w, job);
 		w->charge_nr++;
 	}
 	charge_reached_jobs(w, !job);
@@ -168,7 +168,7 @@ void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job)
 	}
 	costs = &charged_class(w, job)->costs;
 	ns = part_of(w, w->charge_ns, rnl__pace_of(&w->inflight.pace, job->seq), w->charge_sum);
-	serial = part_of(w, w->serial_ns, serial_of(w, job), w->serial_sum);
+	serial = part_of(w, w->serial_ns, serial_time_of(w, job), w->serial_sum);
 	/* Jobs that were reached together say nothing of each one. */
 	if (w->charge_nr == 1)
 		rnl__cost_learn(costs, clock, fn, serial, ns, w->took_ns);
