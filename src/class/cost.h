@@ -178,11 +178,10 @@ static inline void rnl__cost_note(struct rnl__costs *costs, const void *fn, uint
 /* Returns the estimate in 16 bits, rounded down by less than a thousandth: 11 bits and a power. */
 static inline uint16_t rnl__cost_pack(uint64_t ns)
 {
-	unsigned power = 0;
+	unsigned power;
 
 	ns = rnl__smaller(ns, RNL__COST_MOST);
-	while (ns >> power >= 1 << 11)
-		power++;
+	power = ns >> 11 ? 64 - 11 - (unsigned)__builtin_clzll(ns) : 0;
 	return (uint16_t)(power << 11 | ns >> power);
 }
 
