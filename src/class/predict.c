@@ -17,7 +17,7 @@ void rnl__predict_begin(struct rnl__predict *p, struct rnl_class *c)
 	p->interval_ns = rnl__figure_read(&c->interval_ns);
 	p->burst_ns = rnl__figure_read(&c->burst_ns);
 	p->rate_at = rnl__figure_read(&c->rate_at);
-	p->under_way_ns = rnl__figure_read(&c->under_way_ns);
+	p->own_under_way_ns = rnl__figure_read(&c->under_way_ns);
 	p->nr_others = 0;
 	p->ahead_ns = p->ahead = 0;
 	p->any_later = false;
@@ -77,11 +77,14 @@ void rnl__predict_queued(struct rnl__predict *p, uint64_t deadline, uint64_t ns)
 	}
 }
 
-/* Returns when @ns of the class's work has been done, if its last job takes @last_ns. */
-static uint64_t time_of_work(const struct rnl__predict *p, uint64_t ns, uint64_t last_ns)
+/*
+ * Returns when @ns of the class's work has been done, if its last job takes @last_ns.  @at_best: what is
+ * under way is about to end.
+ */
+static uint64_t time_of_work(const struct rnl__predict *p, uint64_t ns, uint64_t last_ns, bool at_best)
 {
 	const unsigned nr_devices = p->nr_devices;
-	double all = (double)(p->before_ns + ns), limited = 0;
+	double all = (double)(p->before_ns + ns + (at_best ? 0 : p->under_way_ns)), limited = 0;
 
 	for (unsigned i = 0; i < p->nr_others; i++) {
 		const double most = (double)ns * p->others[i].weight / p->weight;
@@ -89,7 +92,7 @@ static uint64_t time_of_work(const struct rnl__predict *p, uint64_t ns, uint64_t
 		all += most < (double)p->others[i].ns ? most : (double)p->others[i].ns;
 	}
 	if (p->max_jobs && p->max_jobs < p->nr_busy)
-		limited = (double)(p->under_way_ns + ns) * p->nr_busy / p->max_jobs;
+		limited = (double)(ns + (at_best ? 0 : p->own_under_way_ns)) * p->nr_busy / p->max_jobs;
 	/* One device does the last job. */
 	return p->now + (uint64_t)(((all > limited ? all : limited) +
 				    (double)last_ns * (nr_devices - 1)) / nr_devices);
@@ -104,22 +107,23 @@ static uint64_t time_of_rate(const struct rnl__predict *p, uint64_t nr)
 }
 
 /* Returns when a job ends that is the last of @ns and comes after @nr others. */
-static uint64_t predicted_end(const struct rnl__predict *p, uint64_t nr, uint64_t ns, uint64_t last_ns)
+static uint64_t predicted_end(const struct rnl__predict *p, uint64_t nr, uint64_t ns, uint64_t last_ns,
+			      bool at_best)
 {
-	return rnl__larger(time_of_work(p, ns, last_ns), time_of_rate(p, nr) + last_ns);
+	return rnl__larger(time_of_work(p, ns, last_ns, at_best), time_of_rate(p, nr) + last_ns);
 }
 
 uint64_t rnl__predict_start(const struct rnl__predict *p)
 {
-	return predicted_end(p, p->ahead, p->ahead_ns, 0);
+	return predicted_end(p, p->ahead, p->ahead_ns, 0, false);
 }
 
 /* Returns true if a job is in time only if @more_ns is not before it. */
 static bool becomes_late(const struct rnl__predict *p, uint64_t deadline, uint64_t nr, uint64_t ns,
 			 uint64_t last_ns, uint64_t more_ns)
 {
-	return predicted_end(p, nr + 1, ns + more_ns, last_ns) > deadline &&
-	       predicted_end(p, nr, ns, last_ns) <= deadline;
+	return predicted_end(p, nr + 1, ns + more_ns, last_ns, false) > deadline &&
+	       predicted_end(p, nr, ns, last_ns, true) <= deadline;
 }
 
 bool rnl__predict_fits(const struct rnl__predict *p, uint64_t known_ns, uint64_t guess_ns)
@@ -127,7 +131,7 @@ bool rnl__predict_fits(const struct rnl__predict *p, uint64_t known_ns, uint64_t
 	uint64_t ns = p->ahead_ns, nr = p->ahead;
 
 	/* A function that is not known is tried: otherwise it never will be. */
-	if (predicted_end(p, nr, ns + known_ns, known_ns) > p->deadline)
+	if (predicted_end(p, nr, ns + known_ns, known_ns, false) > p->deadline)
 		return false;
 	for (unsigned i = 0; p->any_later && i < RNL__PREDICT_BUCKETS; i++) {
 		const struct rnl__predict_later *l = &p->later[i];

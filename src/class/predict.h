@@ -11,7 +11,8 @@
  *	What is under way counts in full.  On a device that its workers share, a job takes as much
  *	longer than its device time as the others have used before, in the mean.  On one that takes
  *	turns, the prediction is late by a part of one job.
- *	A job with a deadline must not make jobs with later deadlines late.  Their work is counted in
+ *	A job with a deadline must not make jobs with later deadlines late.  One that is late anyway
+ *	does not count, but that must be sure: there, nothing is under way.  Their work is counted in
  *	buckets by deadline, eight for each power of two from now.  Of a bucket, the first and the
  *	last job are checked exactly, and those in between by the two.
  *	All of this is of one caller, on its stack; it knows no pool and no clock.
@@ -41,13 +42,14 @@ struct rnl__predict {
 	uint64_t deadline;		/* the job's; RNL__NEVER: none */
 	unsigned nr_devices;
 	unsigned nr_busy;		/* workers that max_jobs is a part of */
-	uint64_t before_ns;		/* under way, and queued in classes that go first */
+	uint64_t under_way_ns;		/* of all classes */
+	uint64_t before_ns;		/* queued in classes that go first */
 
 	/* The job's class: rnl__predict_begin(). */
 	bool by_deadline;
 	uint32_t weight, max_jobs;
 	uint64_t interval_ns, burst_ns, rate_at;
-	uint64_t under_way_ns;		/* a part of before_ns */
+	uint64_t own_under_way_ns;
 
 	/* Queued work. */
 	struct {

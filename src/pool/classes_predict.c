@@ -78,12 +78,12 @@ static void read_other(struct rnl__predict *p, struct rnl_pool *pool, struct rnl
 }
 
 /* Returns how many workers are busy: all, if other classes have work for them. */
-static unsigned nr_busy(struct rnl_pool *pool, const struct rnl__predict *p, uint64_t under_way_ns)
+static unsigned nr_busy(struct rnl_pool *pool, const struct rnl__predict *p)
 {
 	struct rnl__classes *classes = rnl__classes_of(pool);
 	unsigned nr = 0;
 
-	if (p->nr_others || p->before_ns > under_way_ns)
+	if (p->nr_others || p->before_ns)
 		return rnl__pool_staff(pool).nr;
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		nr += rnl__share_clock_busy(&classes->clocks[i]);
@@ -93,17 +93,15 @@ static unsigned nr_busy(struct rnl_pool *pool, const struct rnl__predict *p, uin
 static void read_others(struct rnl__predict *p, struct rnl_pool *pool, struct rnl_class *c, unsigned device)
 {
 	struct rnl__classes *classes = rnl__classes_of(pool);
-	uint64_t under_way_ns = 0;
 
 	for (uint64_t bits = rnl__classes_used(classes); bits; bits &= bits - 1) {
 		struct rnl_class *other = rnl__class_at(classes, (unsigned)__builtin_ctzll(bits));
 
-		under_way_ns += rnl__figure_read(&other->under_way_ns);
+		p->under_way_ns += rnl__figure_read(&other->under_way_ns);
 		if (other != c)
 			read_other(p, pool, c, other, device);
 	}
-	p->before_ns += under_way_ns;
-	p->nr_busy = nr_busy(pool, p, under_way_ns);
+	p->nr_busy = nr_busy(pool, p);
 }
 
 /* Returns the deadline that a key has. */
@@ -135,7 +133,7 @@ static void predict(struct rnl__predict *p, struct rnl_class *c, uint64_t now, u
 	p->now = now;
 	p->deadline = deadline;
 	p->nr_devices = c->pool->devices.nr;
-	p->before_ns = 0;
+	p->under_way_ns = p->before_ns = 0;
 	rnl__predict_begin(p, c);
 	read_others(p, c->pool, c, device);
 	read_own_queue(p, c, device);

@@ -28,7 +28,7 @@ static void begin_with(uint64_t deadline_us, uint64_t under_way_us, const struct
 	class.under_way_ns = under_way_us * US;
 	p = (struct rnl__predict){
 		.now = NOW, .deadline = at_us(deadline_us), .nr_devices = 1, .nr_busy = 1,
-		.before_ns = under_way_us * US,
+		.under_way_ns = under_way_us * US,
 	};
 	rnl__predict_begin(&p, &class);
 }
@@ -154,7 +154,7 @@ struct admitted {
 };
 
 /* Starts the job with the earliest deadline on the device, which is free at *@free_at. */
-static bool start_first(struct admitted *jobs, unsigned *nr, uint64_t *free_at)
+static bool start_first(struct admitted *jobs, unsigned *nr, uint64_t *free_at, uint64_t *started_ns)
 {
 	unsigned first = 0;
 	bool late;
@@ -162,6 +162,7 @@ static bool start_first(struct admitted *jobs, unsigned *nr, uint64_t *free_at)
 	for (unsigned k = 1; k < *nr; k++)
 		if (jobs[k].deadline < jobs[first].deadline)
 			first = k;
+	*started_ns = jobs[first].ns;
 	*free_at += jobs[first].ns;
 	late = *free_at > jobs[first].deadline;
 	jobs[first] = jobs[--*nr];
@@ -172,6 +173,7 @@ TEST(what_was_admitted_is_in_time_if_the_estimates_are_exact, .loops = 50)
 {
 	enum { NR = 200, ARRIVALS = 5000 };
 	uint64_t random = draws_of(test_seed(), (uint64_t)_i), now = NOW, free_at = NOW;
+	uint64_t started_ns = 0;
 	struct admitted jobs[NR];
 	unsigned nr = 0, admitted = 0, late = 0;
 
@@ -181,7 +183,8 @@ TEST(what_was_admitted_is_in_time_if_the_estimates_are_exact, .loops = 50)
 		begin(0, 0, .order = RNL_CLASS_DEADLINE);
 		p.now = now;
 		p.deadline = now + 2 * ns + draw(&random, 8 * ns);
-		p.before_ns = free_at > now ? free_at - now : 0;
+		/* The whole job, of which a part is done. */
+		p.under_way_ns = free_at > now ? started_ns : 0;
 		for (unsigned k = 0; k < nr; k++)
 			rnl__predict_queued(&p, jobs[k].deadline, jobs[k].ns);
 		if (nr < NR && rnl__predict_fits(&p, ns, ns)) {
@@ -192,7 +195,7 @@ TEST(what_was_admitted_is_in_time_if_the_estimates_are_exact, .loops = 50)
 			free_at = now;
 		now += draw(&random, 50000);
 		while (nr && free_at <= now)
-			late += start_first(jobs, &nr, &free_at);
+			late += start_first(jobs, &nr, &free_at, &started_ns);
 	}
 	/* Twice as much comes as the device can do. */
 	ck_assert_uint_gt(admitted, ARRIVALS / 3);
