@@ -9,6 +9,7 @@
  *	Jobs placed on a device are that device's work.  To the others of a pool they are a part of
  *	all devices' work.
  *	Nothing is reserved: submits at one moment do not see each other, and may each be admitted.
+ *	Nor does a submit see a job that a worker has just taken and not charged yet.
  *	Floors are left out: they are small, and go both ways.
  */
 #include "config.h"
@@ -30,6 +31,14 @@ static unsigned part_of_queue(const struct rnl_class *c, unsigned queue, unsigne
 	return queue - 1 == device ? c->nr_queues - 1 : 0;
 }
 
+/* Returns a slot's estimate, which was rounded down by less than a thousandth. */
+static uint64_t estimate_of(uint16_t cost)
+{
+	const uint64_t ns = rnl__cost_unpack(cost);
+
+	return ns + ns / 1024;
+}
+
 /* Returns the estimates of the jobs that are queued in the class. */
 static uint64_t work_of(struct rnl_class *c, unsigned device)
 {
@@ -43,7 +52,7 @@ static uint64_t work_of(struct rnl_class *c, unsigned device)
 		if (!part || !rnl__prioq_holds(rnl__class_queue(c, i)))
 			continue;
 		while (rnl__prioq_read(rnl__class_queue(c, i), &at, &key, &cost))
-			ns += part * rnl__cost_unpack(cost);
+			ns += part * estimate_of(cost);
 	}
 	return ns;
 }
@@ -122,7 +131,7 @@ static void read_own_queue(struct rnl__predict *p, struct rnl_class *c, unsigned
 		if (!part || !rnl__prioq_holds(rnl__class_queue(c, i)))
 			continue;
 		while (rnl__prioq_read(rnl__class_queue(c, i), &at, &key, &cost))
-			rnl__predict_queued(p, deadline_of_key(key), part * rnl__cost_unpack(cost));
+			rnl__predict_queued(p, deadline_of_key(key), part * estimate_of(cost));
 	}
 }
 
