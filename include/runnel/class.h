@@ -15,10 +15,15 @@
  *
  * A class that has no job queued is left out, and so is one at a limit, so a device does not idle
  * while a job may start. Running work is not stopped: a class that is chosen waits for the jobs on
- * the workers' streams, which in_flight_ns of the pool's attributes bounds. Shares are of device
- * time: a job is charged the time that its worker was busy for it, divided at each moment by the
- * number of busy workers of the device. A class that had no jobs is not owed anything for that
- * time.
+ * the workers' streams, which in_flight_ns of the pool's attributes bounds. A class that had no
+ * jobs is not owed anything for that time.
+ *
+ * Shares are of device time. A GPU says only when a job has ended. If jobs run concurrently, a job
+ * is charged the time since the end before on its stream, divided at each moment by the number of
+ * busy workers. If they run one at a time, because each fills the device, it is charged the time
+ * since the last end on any stream. Both add up to the same, and the pool uses the measure by which
+ * the means of functions differ more. So give work of different length different functions or
+ * classes. Waiting workers check for ends more often than without classes, which costs CPU.
  *
  * A job with a key, and the later jobs of a chain, are charged to their class, but wait in the
  * queue of their worker: a key's order is worth more than a class's. So limits do not hold them

@@ -73,6 +73,18 @@ struct rnl_class {
 	struct rnl__hist queue_wait;	/* of timed jobs, until a worker takes them */
 };
 
+/*
+ * Wakes a submit that waits for a slot.  Those that wait for slots of different queues wait together: then
+ * all are woken.  A full barrier must precede.
+ */
+static inline void rnl__class_wake_space(struct rnl_class *c)
+{
+	if (c->nr_queues > 1)
+		rnl__eventcount_wake(&c->space);
+	else
+		rnl__eventcount_wake_one(&c->space);
+}
+
 /* Returns true if urgent workers serve the class. */
 static inline bool rnl__class_is_urgent(struct rnl_class *c)
 {

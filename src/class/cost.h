@@ -27,14 +27,16 @@
 #define RNL__COST_NS_BITS 40u
 #define RNL__COST_MOST ((UINT64_C(1) << RNL__COST_NS_BITS) - 1)
 #define RNL__COST_MEASURED 2u	/* jobs */
+#define RNL__COST_FEW 4u		/* fewer jobs have no mean */
 #define RNL__COST_JOBS 64u	/* that a mean of a measure is about */
 
 struct rnl__costs {
 	_Atomic uint64_t upper;		/* the upper tenth, ns */
 	_Atomic uint64_t known[RNL__COST_ENTRIES]; /* function << 42 | measured << 40 | mean, ns */
 	struct {
-		_Atomic uint32_t nr;	/* jobs, RNL__COST_JOBS at most */
-		_Atomic float turn, beside; /* means of the two measures, ns */
+		_Atomic uint32_t name;	/* of the function, as in `known` */
+		_Atomic uint32_t nr;	/* jobs, RNL__COST_JOBS at most; 0: none */
+		_Atomic float serial, concurrent; /* means of the two measures, ns */
 		_Atomic float took;	/* mean from the end before on the stream */
 	} seen[RNL__COST_ENTRIES];
 };
@@ -42,8 +44,10 @@ struct rnl__costs {
 static inline void rnl__costs_init(struct rnl__costs *costs)
 {
 	rnl__figure_write(&costs->upper, 0);
-	for (unsigned i = 0; i < RNL__COST_ENTRIES; i++)
+	for (unsigned i = 0; i < RNL__COST_ENTRIES; i++) {
 		rnl__figure_write(&costs->known[i], 0);
+		rnl__figure_write(&costs->seen[i].nr, 0);
+	}
 }
 
 /*
@@ -52,7 +56,7 @@ static inline void rnl__costs_init(struct rnl__costs *costs)
  */
 static inline uint64_t rnl__cost_name(struct rnl__costs *costs, const void *fn, unsigned *at)
 {
-	/* Functions are aligned to 16 bytes. */
+	/* Most compilers align functions to 16 bytes; otherwise two small ones may share a name. */
 	const uint64_t hash = ((uint64_t)(uintptr_t)fn >> 4) * UINT64_C(0x9e3779b97f4a7c15);
 	const uint64_t name = hash << 5 >> 42 << 42;
 
@@ -110,58 +114,69 @@ static inline float rnl__cost_mean(_Atomic float *mean, float value, unsigned nr
 	return old;
 }
 
-/* Returns true if the device's jobs take turns: share_clock.h. */
-static inline bool rnl__cost_turns(struct rnl__share_clock *clock)
+/* Returns true if the device runs one job at a time: share_clock.h. */
+static inline bool rnl__cost_is_serial(struct rnl__share_clock *clock)
 {
-	const float differ = rnl__figure_read(&clock->turns_differ);
+	const float differ = rnl__figure_read(&clock->serial_differ);
 
-	return differ > rnl__figure_read(&clock->besides_differ) &&
-	       differ > rnl__figure_read(&clock->turns_vary);
+	return differ > rnl__figure_read(&clock->concurrent_differ) &&
+	       differ > rnl__figure_read(&clock->serial_vary);
+}
+
+/* Returns a function's place in `seen`; *@nr: how many of its jobs were learned from. */
+static inline unsigned rnl__cost_seen(struct rnl__costs *costs, const void *fn, unsigned *nr)
+{
+	unsigned at;
+	const uint64_t name = rnl__cost_name(costs, fn, &at);
+
+	*nr = rnl__figure_read(&costs->seen[at].name) == name >> 42 ?
+		      rnl__figure_read(&costs->seen[at].nr) : 0;
+	return at;
 }
 
 /*
- * Learns from a job that was seen to end alone.  @turn: what it has used if jobs take turns; @beside:
- * if they run beside each other; @took: since the end before on its stream.
+ * Learns from a job that was the only one to end at its worker's look.  @serial: its use of the device if
+ * jobs run one at a time; @concurrent: if they run concurrently; @took: since the end before on the
+ * stream.
  */
 static inline void rnl__cost_learn(struct rnl__costs *costs, struct rnl__share_clock *clock,
-				   const void *fn, uint64_t turn, uint64_t beside, uint64_t took)
+				   const void *fn, uint64_t serial, uint64_t concurrent, uint64_t took)
 {
-	unsigned at, nr = 1;
-	const uint64_t name = rnl__cost_name(costs, fn, &at);
-	float turns, besides, mean;
+	unsigned nr, at = rnl__cost_seen(costs, fn, &nr);
+	float mean_serial, mean_concurrent, mean;
 
-	if (rnl__figure_read(&costs->known[at]) >> 42 == name >> 42)
-		nr = (unsigned)rnl__smaller(rnl__figure_read(&costs->seen[at].nr) + 1, RNL__COST_JOBS);
+	if (!nr)
+		rnl__figure_write(&costs->seen[at].name, (uint32_t)(rnl__cost_name(costs, fn, &at) >> 42));
+	nr = (unsigned)rnl__smaller(nr + 1, RNL__COST_JOBS);
 	rnl__figure_write(&costs->seen[at].nr, nr);
-	turns = rnl__cost_mean(&costs->seen[at].turn, (float)turn, nr);
-	besides = rnl__cost_mean(&costs->seen[at].beside, (float)beside, nr);
+	mean_serial = rnl__cost_mean(&costs->seen[at].serial, (float)serial, nr);
+	mean_concurrent = rnl__cost_mean(&costs->seen[at].concurrent, (float)concurrent, nr);
 	(void)rnl__cost_mean(&costs->seen[at].took, (float)took, (unsigned)rnl__smaller(nr, 8));
-	mean = rnl__cost_mean(&clock->mean, (turns + besides) / 2, RNL__COST_JOBS);
-	(void)rnl__cost_mean(&clock->turns_vary, fabsf((float)turn - turns), RNL__COST_JOBS);
-	(void)rnl__cost_mean(&clock->turns_differ, fabsf(turns - mean), RNL__COST_JOBS);
-	(void)rnl__cost_mean(&clock->besides_differ, fabsf(besides - mean), RNL__COST_JOBS);
+	/* A single job is no mean, and not far from itself. */
+	if (nr < RNL__COST_FEW)
+		return;
+	mean = rnl__figure_read(&clock->mean);
+	mean = rnl__cost_mean(&clock->mean, (mean_serial + mean_concurrent) / 2,
+			      mean > 0 ? RNL__COST_JOBS : 1);
+	(void)rnl__cost_mean(&clock->serial_vary, fabsf((float)serial - mean_serial), RNL__COST_JOBS);
+	(void)rnl__cost_mean(&clock->serial_differ, fabsf(mean_serial - mean), RNL__COST_JOBS);
+	(void)rnl__cost_mean(&clock->concurrent_differ, fabsf(mean_concurrent - mean), RNL__COST_JOBS);
 }
 
-/* Returns the mean of a function's turns; 0: not known. */
-static inline uint64_t rnl__cost_turn(struct rnl__costs *costs, const void *fn)
+/* Returns the mean of a function's serial measure; 0: not known. */
+static inline uint64_t rnl__cost_serial(struct rnl__costs *costs, const void *fn)
 {
-	unsigned at;
+	unsigned nr, at = rnl__cost_seen(costs, fn, &nr);
 
-	if (!rnl__cost_known(costs, fn))
-		return 0;
-	(void)rnl__cost_name(costs, fn, &at);
-	return (uint64_t)rnl__figure_read(&costs->seen[at].turn);
+	return nr < RNL__COST_FEW ? 0 : (uint64_t)rnl__figure_read(&costs->seen[at].serial);
 }
 
 /* Returns how long a job takes from the end before on its stream, on average; 0: not known. */
 static inline uint64_t rnl__cost_took(struct rnl__costs *costs, const void *fn)
 {
-	unsigned at;
+	unsigned nr, at = rnl__cost_seen(costs, fn, &nr);
 
-	if (!rnl__cost_known(costs, fn))
-		return 0;
-	(void)rnl__cost_name(costs, fn, &at);
-	return (uint64_t)rnl__figure_read(&costs->seen[at].took);
+	return nr < RNL__COST_FEW ? 0 : (uint64_t)rnl__figure_read(&costs->seen[at].took);
 }
 
 /* Notes what a job has cost. */

@@ -11,8 +11,9 @@
  *	key.  A take goes down from the root to the leaf with the root's key, and empties the leaf
  *	by a compare-exchange: then the job is the taker's, and the slot is free when the taker says
  *	so.  It sets the nodes above to their smallest child, from the leaf upwards.
- *	Each of these steps exchanges the node's word until it succeeds, also if the key stays.  So
- *	of two threads that change children of one node, the later exchange has seen both changes.
+ *	Each of these steps exchanges the node's word until it succeeds, even if the key stays.  So
+ *	of two threads that change children of one node, the later exchange has seen both changes:
+ *	a take has read the children since, and a put keeps what the exchange before has found.
  *	A put that is late may lower a node to the key of a job that has left already.  A taker that
  *	meets such a node sets the path again.  No thread waits for another one: a preempted thread
  *	delays only its own job.

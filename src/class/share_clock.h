@@ -9,13 +9,12 @@
  *	One word has n, and an offset c: the clock shows now / n + c.  A change of n changes c, so
  *	that the clock does not jump.  Differences are taken modulo 2^53, 104 days.
  *	A GPU does not say when a job's kernels ran, only when its stream came to the job's end.
- *	Since the end before, on that stream, the job has run beside other workers' jobs: then it
- *	has used this clock's time.  Or it has waited for its turn, because one job fills the
- *	device: then it has used the time since the last end on any stream.  Both measures add up
- *	to the same, and the wrong one gives each function about the mean.  So that is taken by
- *	which the means of functions differ more: cost.h.  Jobs that run beside each other and end
- *	together look as if they took turns, but their times are farther from their function's mean
- *	than that is from other functions'.
+ *	If jobs run concurrently, a job has used this clock's time since the end before on its
+ *	stream.  If they run one at a time, because each fills the device, it has used the time
+ *	since the last end on any stream.  Both measures add up to the same, and the wrong one gives
+ *	each function about the mean.  So that is taken by which the means of functions differ more:
+ *	cost.h.  Concurrent jobs that end together look serial, but then their times are farther
+ *	from their function's mean than that is from other functions'.
  */
 #ifndef RNL_CLASS_SHARE_CLOCK_H
 #define RNL_CLASS_SHARE_CLOCK_H
@@ -34,9 +33,9 @@ _Static_assert(RNL_WORKERS_MAX < 1 << RNL__SHARE_BITS, "the number of busy worke
 struct rnl__share_clock {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word; /* n << 53 | c */
 	_Atomic uint64_t ended;		/* the time of the last end, or when the device became busy */
-	/* Of the last jobs: the mean, and how far functions' means by turns, and beside, are from it. */
-	_Atomic float mean, turns_differ, besides_differ;
-	_Atomic float turns_vary;	/* how far jobs are from their functions' means, by turns */
+	/* Of the last jobs: the mean, and how far the functions' means of each measure are from it. */
+	_Atomic float mean, serial_differ, concurrent_differ;
+	_Atomic float serial_vary;	/* how far jobs are from their function's serial mean */
 };
 
 static inline uint64_t rnl__share_clock_at(uint64_t word, uint64_t now)
@@ -64,8 +63,22 @@ static inline uint64_t rnl__share_clock_since(uint64_t later, uint64_t earlier)
 {
 	const uint64_t ns = (later - earlier) & RNL__SHARE_MASK;
 
-	/* Threads read the time and the word at different moments: a reading may be ns behind. */
+	/* Threads read the time and the word at different moments: a reading may be behind. */
 	return ns > RNL__SHARE_MASK / 2 ? 0 : ns;
+}
+
+/* A job's end is seen at @now: returns the time since the end before on the device. */
+static inline uint64_t rnl__share_clock_end(struct rnl__share_clock *clock, uint64_t now)
+{
+	uint64_t old = rnl__peek(&clock->ended);
+
+	while (old < now) {
+		/* relaxed: see rnl__share_clock_read() */
+		if (atomic_compare_exchange_weak_explicit(&clock->ended, &old, now, memory_order_relaxed,
+							  memory_order_relaxed))
+			return now - old;
+	}
+	return 0;
 }
 
 /* Counts a worker that becomes busy, or (@change -1) idle.  Returns the clock's time. */
@@ -83,22 +96,8 @@ static inline uint64_t rnl__share_clock_change(struct rnl__share_clock *clock, i
 		n << (64 - RNL__SHARE_BITS) | ((at - (n ? now / n : 0)) & RNL__SHARE_MASK),
 		memory_order_relaxed, memory_order_relaxed));
 	if (!(old >> (64 - RNL__SHARE_BITS)))
-		rnl__figure_write(&clock->ended, now);
+		(void)rnl__share_clock_end(clock, now);
 	return at;
-}
-
-/* A job's end is seen at @now: returns the time since the end before on the device. */
-static inline uint64_t rnl__share_clock_end(struct rnl__share_clock *clock, uint64_t now)
-{
-	uint64_t old = rnl__peek(&clock->ended);
-
-	while (old < now) {
-		/* relaxed: see rnl__share_clock_read() */
-		if (atomic_compare_exchange_weak_explicit(&clock->ended, &old, now, memory_order_relaxed,
-							  memory_order_relaxed))
-			return now - old;
-	}
-	return 0;
 }
 
 #endif

@@ -49,7 +49,8 @@ uint32_t rnl__cuda_green_group(int ordinal)
 {
 	struct whole whole = { 0 };
 
-	if (!rnl__cuda_greens.complete || green_measure(ordinal, &whole) != CUDA_SUCCESS)
+	if (!rnl__cuda_greens.complete || !rnl__cuda_contexts.complete ||
+	    green_measure(ordinal, &whole) != CUDA_SUCCESS)
 		return 0;
 	return whole.group;
 }
@@ -126,7 +127,7 @@ int rnl__cuda_green_create(struct rnl__device *device, uint32_t nr_kept, char wh
 	struct rnl__sms *sms;
 	int ret;
 
-	if (!rnl__cuda_greens.complete) {
+	if (!rnl__cuda_greens.complete || !rnl__cuda_contexts.complete) {
 		snprintf(why, RNL__WHY_BYTES, "the driver cannot divide a GPU's multiprocessors; a driver for CUDA "
 			 "12.5 or newer can");
 		return -ENOTSUP;

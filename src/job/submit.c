@@ -408,7 +408,7 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 static bool in_a_row(const struct rnl_job *job)
 {
 	return !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | RNL__JOB_KEY |
-			       RNL__JOB_MORE)) && !job->after;
+			       RNL__JOB_MORE | RNL__JOB_CLASS)) && !job->after;
 }
 
 /*
@@ -421,11 +421,6 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 	int ret = 0, space;
 
 	while (nr_claimed < nr && !ret) {
-		/* It would claim a slot of its class, and give it back. */
-		if (jobs[nr_claimed] && jobs[nr_claimed]->flags & RNL__JOB_CLASS) {
-			ret = -EAGAIN;
-			break;
-		}
 		ret = rnl__submit_claim(pool, jobs[nr_claimed], 0);
 		*refused = ret && ret != -EAGAIN;
 		if (!ret && !in_a_row(jobs[nr_claimed])) {

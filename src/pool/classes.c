@@ -58,7 +58,7 @@ static void give_slot_back(struct rnl_pool *pool, struct rnl_class *c, struct rn
 	rnl__prioq_free(q, slot);
 	/* [classes.S1] full barrier: freed before the look for submits; pairs with [eventcount.L2] */
 	rnl__mb_after_rmw();
-	rnl__eventcount_wake_one(&c->space);
+	rnl__class_wake_space(c);
 	rnl__waitq_wake(pool);
 }
 

@@ -26,18 +26,29 @@ static void wake_for(struct rnl_pool *pool, struct rnl_class *c)
 			(void)rnl__classes_wake_idle(pool, c, i ? pool->of_device[i - 1] : RNL__ANY_WORKER);
 }
 
+/* Returns true if a class has jobs that compete with another class's: queued, or under way. */
+static bool competes(struct rnl_class *other, const struct rnl_class *c)
+{
+	if (other == c || rnl__figure_read(&other->tier) != rnl__figure_read(&c->tier))
+		return false;
+	/* Urgent workers serve urgent classes alone, where devices have priorities. */
+	if (rnl__class_is_urgent(other) != rnl__class_is_urgent((struct rnl_class *)(uintptr_t)c) &&
+	    rnl__pool_any_device(c->pool)->priorities)
+		return false;
+	if (!other->index)
+		return !rnl__figure_read(&other->behind);
+	return rnl__class_has_queued(other) || rnl__figure_read(&other->under_way);
+}
+
 void rnl__classes_owe_nothing(struct rnl__classes *classes, struct rnl_class *c)
 {
-	const uint32_t tier = rnl__figure_read(&c->tier);
 	uint64_t least = 0;
 	bool any = false;
 
 	for (uint64_t bits = rnl__classes_used(classes); bits; bits &= bits - 1) {
 		struct rnl_class *other = rnl__class_at(classes, (unsigned)__builtin_ctzll(bits));
-		const bool has = other->index ? rnl__figure_read(&other->inside) & ~RNL__CLASS_CLOSED :
-						!rnl__figure_read(&other->behind);
 
-		if (other != c && has && rnl__figure_read(&other->tier) == tier)
+		if (competes(other, c))
 			rnl__class_least(other, &least, &any);
 	}
 	if (any)
@@ -140,7 +151,7 @@ static struct rnl_job *take_of(struct rnl__worker *w, struct rnl_class *c, uint6
 	rnl__job_set_class_index(job, job->class_index | RNL__CLASS_CHARGED);
 	rnl__outside_leave(pool, RNL__CLASSED);
 	/* The barrier of rnl__outside_leave() orders the freed slot, too. */
-	rnl__eventcount_wake_one(&c->space);
+	rnl__class_wake_space(c);
 	return job;
 }
 

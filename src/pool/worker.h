@@ -147,7 +147,7 @@ struct rnl__worker {
 	unsigned charge_nr;		/* jobs that share `charge_ns`, by `charge_sum` */
 	uint64_t charged, charged_at;	/* the clock of its device, and ns, at the last charge */
 	uint64_t begun;			/* the clock when the last function was called */
-	uint64_t charge_ns, turn_ns, took_ns, charge_sum, turn_sum;
+	uint64_t charge_ns, serial_ns, took_ns, charge_sum, serial_sum;
 	/* By worker: (its last job that our stream waited for) * RNL_WORKERS_MAX + the worker. */
 	uint64_t joined[RNL__JOINED];
 	struct rnl__scratch scratch;

@@ -190,8 +190,10 @@ static double class_share(const struct top_figures *f, const struct top_figures 
 	double part = 0, all = 0;
 
 	for (unsigned i = 0; i < TOP_CLASSES; i++) {
-		const double s = fmax(f->classes[i].device_s - before->classes[i].device_s, 0);
+		double s = f->classes[i].device_s - before->classes[i].device_s;
 
+		/* Another class is in that place now. */
+		s = s > 0 ? s : 0;
 		part = i == class ? s : part;
 		all += s;
 	}

@@ -7,6 +7,7 @@
 #include "worker/charge.h"
 
 #define NAP_PART 16u		/* of the mean time between two ends on the device */
+#define NAP_FAR 64u		/* of those times */
 
 static struct rnl__share_clock *clock_of(struct rnl__worker *w)
 {
@@ -100,7 +101,7 @@ static void charge_reached_jobs(struct rnl__worker *w, bool all)
 	const uint64_t least = all ? ns : rnl__smaller(ns, rnl__share_clock_since(w->begun, before));
 	const uint64_t guess = passed ? (uint64_t)((double)w->charge_sum * (double)ns / (double)passed) : 0;
 
-	w->turn_ns = rnl__share_clock_end(clock_of(w), seen_at);
+	w->serial_ns = rnl__share_clock_end(clock_of(w), seen_at);
 	w->took_ns = passed;
 	w->charge_ns = rnl__larger(least, rnl__smaller(ns, guess));
 	if (w->charge_ns == ns)
@@ -110,13 +111,13 @@ static void charge_reached_jobs(struct rnl__worker *w, bool all)
 	w->charged_at = before_at + (uint64_t)((double)passed * (double)w->charge_ns / (double)ns);
 }
 
-/* Returns how much of the device's time a job takes, on average, if jobs take turns. */
-static uint64_t turn_of(struct rnl__worker *w, const struct rnl_job *job)
+/* Returns how much of the device's time a job takes, on average, if jobs run one at a time. */
+static uint64_t serial_of(struct rnl__worker *w, const struct rnl_job *job)
 {
 	uint64_t ns = 0;
 
 	if (job->class_index & RNL__CLASS_CHARGED)
-		ns = rnl__cost_turn(&charged_class(w, job)->costs, (const void *)(uintptr_t)job->fn);
+		ns = rnl__cost_serial(&charged_class(w, job)->costs, (const void *)(uintptr_t)job->fn);
 	return ns ? ns : rnl__pace_of(&w->inflight.pace, job->seq);
 }
 
@@ -129,10 +130,12 @@ void rnl__charge_reaches(struct rnl__worker *w)
 
 	if (!f->first || f->first->seq > reached)
 		return;
-	w->charge_sum = w->turn_sum = w->charge_nr = 0;
+	w->charge_sum = w->serial_sum = w->charge_nr = 0;
 	for (job = f->first; job && job->seq <= reached; job = job->link) {
+		if (job->flags & RNL__JOB_UNRUN)
+			continue;
 		w->charge_sum += rnl__pace_of(&f->pace, job->seq);
-		w->turn_sum += turn_of(w, job);
+		w->serial_sum += serial_of(w, job);
 		w->charge_nr++;
 	}
 	charge_reached_jobs(w, !job);
@@ -141,29 +144,35 @@ void rnl__charge_reaches(struct rnl__worker *w)
 /* Returns a job's part of a time that belongs to all jobs that were reached with it. */
 static uint64_t part_of(struct rnl__worker *w, uint64_t ns, uint64_t estimate, uint64_t sum)
 {
-	if (!w->charge_nr)
-		return 0;
+	if (w->charge_nr <= 1)
+		return w->charge_nr ? ns : 0;
 	/* Internal jobs have no estimate: together with such jobs, all have equal parts. */
-	return sum ? (uint64_t)((double)ns * (double)estimate / (double)sum) : ns / w->charge_nr;
+	if (!sum)
+		return ns / w->charge_nr;
+	/* The estimate may have changed since the sum. */
+	return (uint64_t)((double)ns * (double)rnl__smaller(estimate, sum) / (double)sum);
 }
 
 void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job)
 {
 	const void *fn = (const void *)(uintptr_t)job->fn;
-	const bool ran = !(job->flags & RNL__JOB_UNRUN);
 	struct rnl__share_clock *clock = clock_of(w);
 	struct rnl__costs *costs;
-	uint64_t ns, turn;
+	uint64_t ns, serial;
 
 	if (!(job->class_index & RNL__CLASS_CHARGED))
 		return;
+	if (job->flags & RNL__JOB_UNRUN) {
+		rnl__charge_ends(w, job, 0, false);
+		return;
+	}
 	costs = &charged_class(w, job)->costs;
 	ns = part_of(w, w->charge_ns, rnl__pace_of(&w->inflight.pace, job->seq), w->charge_sum);
-	turn = part_of(w, w->turn_ns, turn_of(w, job), w->turn_sum);
+	serial = part_of(w, w->serial_ns, serial_of(w, job), w->serial_sum);
 	/* Jobs that were reached together say nothing of each one. */
-	if (ran && w->charge_nr == 1)
-		rnl__cost_learn(costs, clock, fn, turn, ns, w->took_ns);
-	rnl__charge_ends(w, job, ran && rnl__cost_turns(clock) ? turn : ns, ran);
+	if (w->charge_nr == 1)
+		rnl__cost_learn(costs, clock, fn, serial, ns, w->took_ns);
+	rnl__charge_ends(w, job, rnl__cost_is_serial(clock) ? serial : ns, true);
 }
 
 uint64_t rnl__charge_naps(struct rnl__worker *w, uint64_t now, uint64_t nap)
@@ -177,6 +186,11 @@ uint64_t rnl__charge_naps(struct rnl__worker *w, uint64_t now, uint64_t nap)
 	if (!took)
 		return nap;
 	end = w->charged_at + took;
-	nap = rnl__smaller(nap, mean / NAP_PART);
-	return rnl__smaller(nap, now < end ? (end - now) / 2 : (now - end) / 8);
+	if (now >= end)
+		return now - end > 4 * took ? nap :
+		       rnl__smaller(nap, rnl__smaller(mean / NAP_PART, (now - end) / 8));
+	/* A job that is far longer than others needs no look for each of their ends. */
+	if (end - now > NAP_FAR * mean)
+		return rnl__smaller(nap, (end - now) / NAP_FAR);
+	return rnl__smaller(nap, rnl__smaller(mean / NAP_PART, (end - now) / 2));
 }

@@ -5,7 +5,7 @@
  * DESIGN
  *	A worker is busy from the start of a function until it has no work.  Its device's clock
  *	(class/share_clock.h) divides the time among the busy workers.  A job is charged the clock's time
- *	since the job before it ended on this worker's stream; or, if the device's jobs take turns,
+ *	since the job before it ended on this worker's stream; or, if the device runs one job at a time,
  *	the time since the last end on the device.  Jobs that are seen to end together share their
  *	time in proportion to the estimates of pace.h.
  *	An end may be seen late, after a later job's function.  Then the jobs that have ended are

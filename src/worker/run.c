@@ -201,12 +201,18 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 
 /* ---- its start ----------------------------------------------------------- */
 
-/* Returns true if the job would end after its deadline, by its class's estimate. */
+/*
+ * Returns true if the job would end after its deadline, by its class's estimate.  Jobs that were not queued
+ * in a class have no estimate.
+ */
 static bool is_late(struct rnl__worker *w, const struct rnl_job *job, uint64_t now)
 {
-	struct rnl_class *c = rnl__class_at(rnl__classes_of(w->pool), job->class_index & RNL__CLASS_INDEX);
 	const void *fn = (const void *)(uintptr_t)job->fn;
+	struct rnl_class *c;
 
+	if (!rnl__job_in_class(job) || job->flags & RNL__JOB_CHAINED)
+		return false;
+	c = rnl__class_at(rnl__classes_of(w->pool), job->class_index & RNL__CLASS_INDEX);
 	if (rnl__figure_read(&c->flags) & RNL_CLASS_LATE ||
 	    now - job->submit_ns + rnl__cost_known(&c->costs, fn) <= job->deadline_ns)
 		return false;
@@ -222,7 +228,7 @@ static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 	if (rnl__job_cancelled_with_all(job))
 		return -ECANCELED;
 	if (job->flags & RNL__JOB_DEADLINE &&
-	    (now - job->submit_ns > job->deadline_ns || (job->flags & RNL__JOB_CLASSED && is_late(w, job, now)))) {
+	    (now - job->submit_ns > job->deadline_ns || is_late(w, job, now))) {
 		rnl__charge_expired(w, job, now - job->submit_ns <= job->deadline_ns);
 		return -ETIMEDOUT;
 	}

@@ -4,7 +4,7 @@
  *
  * DESIGN
  *	A model of a device: some workers, each with one job.  While n are busy, each job progresses
- *	at 1/n; or the jobs take turns; or each progresses as if alone, and uses 1/n of the device.
+ *	at 1/n; or the jobs run one at a time; or each progresses as if alone, and uses 1/n of the device.
  *	As on a GPU, only the ends of jobs are seen.
  */
 #include "class/class.h"
@@ -26,7 +26,7 @@ struct client {
 	int fn;				/* its address names the function */
 };
 
-enum how { SHARE, TAKE_TURNS, ALONE };
+enum how { SHARED, SERIAL, CONCURRENT };
 
 struct work {
 	struct client *client;		/* NULL: the worker has no job */
@@ -143,7 +143,7 @@ static struct work *next_end(unsigned *nr)
 		if (!work->client)
 			continue;
 		++*nr;
-		if (!first || (model.how == TAKE_TURNS ? work->turn < first->turn :
+		if (!first || (model.how == SERIAL ? work->turn < first->turn :
 							 work->left_ns < first->left_ns))
 			first = work;
 	}
@@ -163,7 +163,7 @@ static void advance(uint64_t at)
 		model.now = at;
 		return;
 	}
-	slower = model.how == SHARE ? nr : 1;
+	slower = model.how == SHARED ? nr : 1;
 	ns = first->left_ns;
 	if (at != RNL__NEVER && model.now + ns * slower > at)
 		ns = (at - model.now) / slower + 1;
@@ -171,9 +171,9 @@ static void advance(uint64_t at)
 	for (unsigned i = 0; i < model.nr_workers; i++) {
 		struct work *work = &model.works[i];
 
-		if (!work->client || (model.how == TAKE_TURNS && work != first))
+		if (!work->client || (model.how == SERIAL && work != first))
 			continue;
-		work->client->used_ns += model.how == ALONE ? ns / nr : ns;
+		work->client->used_ns += model.how == CONCURRENT ? ns / nr : ns;
 		work->left_ns -= rnl__smaller(ns, work->left_ns);
 	}
 }
@@ -183,15 +183,15 @@ static void end_works(void)
 	for (unsigned i = 0; i < model.nr_workers; i++) {
 		struct work *work = &model.works[i];
 		struct client *c = work->client;
-		uint64_t at, ns, turn;
+		uint64_t at, ns, serial;
 
 		if (!c || work->left_ns)
 			continue;
 		at = rnl__share_clock_read(&model.clock, model.now);
-		turn = rnl__share_clock_end(&model.clock, model.now);
+		serial = rnl__share_clock_end(&model.clock, model.now);
 		ns = rnl__share_clock_since(at, work->began);
-		rnl__cost_learn(&c->class.costs, &model.clock, &c->fn, turn, ns, 0);
-		ns = rnl__cost_turns(&model.clock) ? turn : ns;
+		rnl__cost_learn(&c->class.costs, &model.clock, &c->fn, serial, ns, 0);
+		ns = rnl__cost_is_serial(&model.clock) ? serial : ns;
 		rnl__class_end(&c->class, &c->fn, work->charged, ns, true, model.now, 1);
 		work->began = at;
 		work->client = NULL;
@@ -253,7 +253,7 @@ TEST(two_classes_of_3_to_1_get_75_percent_whatever_their_jobs_take, .loops = 72)
 	model.how = (enum how)(_i / 24);
 	add(jobs[0] * 1000, .weight = 3);
 	add(jobs[1] * 1000, .weight = 1);
-	/* The device learns whether jobs take turns. */
+	/* The device learns whether it runs one job at a time. */
 	run_until(model.now + 1000000000);
 	for (unsigned second = 0; second < 5; second++) {
 		forget_use();
