@@ -606,6 +606,8 @@ RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
  *	rnl_barrier_add(). Each worker's queue has a part of max_queued, rounded up, so the queue of
  *	a key's worker may be full while others are not. An event loop submits again after its next
  *	reap or a notice for RNL_SPACE;
+ *	-ETIME the job's class admits jobs that would end in time only (RNL_CLASS_ADMIT), and this
+ *	one would be late, or would make others late;
  *	-ESHUTDOWN the pool is closed; -EBUSY the job was submitted before and is not done; -EIO the
  *	device has failed; -ENODEV the pool is on the host device, and the function's unit says
  *	RNL_NEEDS_CUDA, which is logged; -EOWNERDEAD;

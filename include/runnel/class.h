@@ -52,9 +52,17 @@ enum rnl_class_order {
 
 enum rnl_class_flags {
 	RNL_CLASS_LATE = 1,	/* a job may end late: only a deadline that is over expires it */
-	RNL_CLASS_URGENT = 2	/* its jobs run on the pool's urgent workers (nr_urgent), and no others:
+	RNL_CLASS_URGENT = 2,	/* its jobs run on the pool's urgent workers (nr_urgent), and no others:
 				 * their streams have the highest priority of the device. Those
 				 * workers' jobs with RNL_URGENT go first */
+	RNL_CLASS_ADMIT = 4	/* refuses a job that would be late: its submit returns -ETIME if it
+				 * would end after its deadline, or would make queued jobs of
+				 * its class late that have later deadlines (RNL_CLASS_DEADLINE).
+				 * This is predicted from estimates, which the first two jobs of
+				 * a function do not have. Never refused so are jobs without a
+				 * deadline, with a key or an order, with a start time, after a
+				 * barrier, and chains. Submits at one moment may each be
+				 * accepted as if alone */
 };
 
 struct rnl_class_attr {
@@ -90,7 +98,7 @@ struct rnl_class_attr {
  * Creates a class of a pool.
  * @classp: receives the class; unchanged on failure.
  * @attr: copied; NULL means all defaults.
- * Context: any thread. Allocates 6 KiB and the memory of all queued jobs: 25 bytes for each of
+ * Context: any thread. Allocates 6 KiB and the memory of all queued jobs: 27 bytes for each of
  *	max_queued, rounded up to a power of two, and as much for each device if the pool has
  *	several.
  * Return: 0, and rnl_class_destroy() may be called for the class later; the pool's end frees it,
@@ -117,8 +125,8 @@ RNL_API void rnl_class_destroy(struct rnl_class *cls);
 
 /*
  * Sets the class of a job for its later submits. A submit returns -EINVAL if the class is of
- * another pool or has ended, and -EAGAIN if it has max_queued jobs. Only the class of a chain's
- * first job counts, and not that of a notice or of a job of rnl_barrier_notify(). A job of a class
+ * another pool or has ended, -EAGAIN if it has max_queued jobs, and -ETIME if it has
+ * RNL_CLASS_ADMIT and the job would be late. Only the class of a chain's first job counts, and not that of a notice or of a job of rnl_barrier_notify(). A job of a class
  * cannot be urgent.
  * @cls: NULL: the pool's own class.
  * Return: 0; -EINVAL job is NULL or was not initialised, which is logged; -EBUSY the job was
@@ -137,6 +145,7 @@ struct rnl_class_stats {
 	uint64_t accepted;	/* jobs so far */
 	uint64_t refused;	/* times that a submit found max_queued jobs; rnl_submit_wait() may
 				 * find them more than once */
+	uint64_t unadmitted;	/* submits that returned -ETIME */
 	uint64_t done;		/* jobs whose function was called */
 	uint64_t expired;	/* jobs that were not started, because their deadline was over ... */
 	uint64_t late;		/* ... or could not be met, by their estimates */
@@ -150,9 +159,12 @@ struct rnl_class_stats {
 	uint64_t all_device_ns;	/* device time that the pool's jobs of all classes, and of none,
 				 * have used since this class was created. So two reads give
 				 * its share in between */
+	uint64_t error_permille; /* how far estimates were from what jobs then used, in thousandths
+				 * of that: a mean of about the last 64 jobs; a job counts at most as
+				 * 1000000 */
 };
 #define RNL_CLASS_STATS_INIT \
-	{ sizeof(struct rnl_class_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(struct rnl_class_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Reads the figures of a class.
@@ -161,6 +173,22 @@ struct rnl_class_stats {
  * Since: 0.2
  */
 RNL_API int rnl_class_read_stats(struct rnl_class *cls, struct rnl_class_stats *stats);
+
+/*
+ * Predicts how long a job that is submitted now would wait: until the devices have done the work
+ * that goes before it, by its estimates, and until its class's rate allows it. A worker may call its
+ * function earlier, while the devices work for other jobs. So a server knows what to answer in a
+ * Retry-After, and a balancer where to send. Work that is submitted later, to classes with smaller
+ * priorities or by deadline, is not predicted.
+ * @cls: may have ended, as for rnl_class_read_stats().
+ * @wait_ns: receives the time, for a job with the class's deadline_ns, on any device of the pool;
+ *	unchanged on failure.
+ * Context: any thread; takes no lock. Reads the queues of the class, and of those that are served
+ *	before or beside it: 8 bytes for each queued job.
+ * Return: 0; -EINVAL cls or wait_ns is NULL; -EOWNERDEAD.
+ * Since: 0.2
+ */
+RNL_API int rnl_class_wait(struct rnl_class *cls, uint64_t *wait_ns);
 
 #ifdef __cplusplus
 }

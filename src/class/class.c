@@ -14,6 +14,7 @@
 #define FLOOR_LAG_NS 10000000u	/* a class below its floor catches up on so much time at most */
 #define RATE_LATE_NS 2000000u	/* what a timer may be late: then a rate holds on average */
 #define NS 1000000000u
+#define ERROR_MOST 1000.0f	/* a job that used almost nothing says as much of an estimate */
 
 static void set_word(_Atomic uint32_t *word, uint32_t value)
 {
@@ -45,10 +46,12 @@ void rnl__class_begin(struct rnl_class *c, const struct rnl_class_attr *attr)
 	rnl__figure_write(&c->rate_at, 0);
 	rnl__figure_write(&c->accepted, 0);
 	rnl__figure_write(&c->refused, 0);
+	rnl__figure_write(&c->unadmitted, 0);
 	rnl__figure_write(&c->done, 0);
 	rnl__figure_write(&c->expired, 0);
 	rnl__figure_write(&c->late, 0);
 	rnl__figure_write(&c->device_ns, 0);
+	rnl__figure_write(&c->error, 0);
 	rnl__costs_init(&c->costs);
 	rnl__hist_clear(&c->queue_wait);
 }
@@ -205,6 +208,15 @@ uint16_t rnl__class_charge(struct rnl_class *c, const void *fn, uint64_t now, un
 	return packed;
 }
 
+/* Learns how far a job's estimate was from what the job has used. */
+static void note_error(struct rnl_class *c, uint64_t guess, uint64_t ns)
+{
+	const uint64_t nr = rnl__smaller(rnl__figure_read(&c->done), RNL__COST_JOBS);
+	const float far = (float)(guess > ns ? guess - ns : ns - guess) / (float)ns;
+
+	(void)rnl__cost_mean(&c->error, far < ERROR_MOST ? far : ERROR_MOST, (unsigned)nr);
+}
+
 void rnl__class_end(struct rnl_class *c, const void *fn, uint16_t charged, uint64_t ns, bool ran,
 		    uint64_t now, unsigned nr_devices)
 {
@@ -215,6 +227,9 @@ void rnl__class_end(struct rnl_class *c, const void *fn, uint16_t charged, uint6
 		rnl__cost_note(&c->costs, fn, ns);
 		rnl__figure_add_any(&c->done, 1);
 		rnl__figure_add_any(&c->device_ns, ns);
+		/* The first jobs of a class have no estimate. */
+		if (guess && ns)
+			note_error(c, guess, ns);
 	}
 	/* The difference to the estimate, which may be negative. */
 	rnl__figure_add_any(&c->used, virtual_of(c, ns) - virtual_of(c, guess));

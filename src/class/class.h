@@ -57,7 +57,7 @@ struct rnl_class {
 	/* Changed by submits. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t inside; /* accepted, not done, | CLOSED */
 	_Atomic uint64_t ticket;	/* the order of submits */
-	_Atomic uint64_t refused;
+	_Atomic uint64_t refused, unadmitted;
 	struct rnl__eventcount space;	/* for submits that wait for a slot */
 
 	/* Changed by takers. */
@@ -68,6 +68,7 @@ struct rnl_class {
 	_Atomic bool behind;		/* it was at a limit, or (the own class) had no job */
 
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t accepted, done, expired, late, device_ns;
+	_Atomic float error;		/* mean distance of the estimate from what a job used, / that */
 	struct rnl__costs costs;
 	struct rnl__hist queue_wait;	/* of timed jobs, until a worker takes them */
 };

@@ -3,13 +3,14 @@
  * What jobs cost, as device time by their function: an estimate for the next one.
  *
  * DESIGN
- *	A class has a small table of words; functions that meet in a word replace each other.  A
- *	word has a part of the function's address, how many jobs were measured (up to 2), and the
- *	mean, to which each job contributes a quarter.  A job that is refused because of it is not
- *	measured, so it lowers the mean by an eighth: after an outlier, a later job is tried.  A
- *	function with fewer than two measured jobs has the class's upper tenth as its estimate,
- *	which a frugal quantile keeps: a longer job moves it up by nine steps, a shorter one down by
- *	one. All is relaxed: a lost update is one job of many.
+ *	A class has a small table of words.  A function has one of the eight from its hash on; of
+ *	more functions there, the last ones replace each other.  A word has a part of the function's
+ *	address, how many jobs were measured (up to 2), and the mean, to which each job contributes a
+ *	quarter.  A job that is refused because of it is not measured, so it lowers the mean by an
+ *	eighth: after an outlier, a later job is tried.  A function with fewer than two measured jobs
+ *	has the class's upper tenth as its estimate, which a frugal quantile keeps: a longer job moves
+ *	it up by nine steps, a shorter one down by one. All is relaxed: a lost update is one job of
+ *	many.
  */
 #ifndef RNL_CLASS_COST_H
 #define RNL_CLASS_COST_H
@@ -22,6 +23,7 @@
 #include "sys/sizes.h"
 
 #define RNL__COST_ENTRIES 32u
+#define RNL__COST_PROBES 8u	/* places of a function */
 #define RNL__COST_NS_BITS 40u
 #define RNL__COST_MOST ((UINT64_C(1) << RNL__COST_NS_BITS) - 1)
 #define RNL__COST_MEASURED 2u	/* jobs */
@@ -48,21 +50,33 @@ static inline void rnl__costs_init(struct rnl__costs *costs)
 	}
 }
 
-/* Returns the bits of a function's word that do not change, and in *@at its place. */
-static inline uint64_t rnl__cost_name(const void *fn, unsigned *at)
+/*
+ * Returns the bits of a function's word that do not change, and in *@at its place: where it is, or else
+ * where it goes.
+ */
+static inline uint64_t rnl__cost_name(struct rnl__costs *costs, const void *fn, unsigned *at)
 {
 	/* Most compilers align functions to 16 bytes; otherwise two small ones may share a name. */
 	const uint64_t hash = ((uint64_t)(uintptr_t)fn >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+	const uint64_t name = hash << 5 >> 42 << 42;
 
+	for (unsigned i = 0; i < RNL__COST_PROBES; i++) {
+		const unsigned place = (unsigned)((hash >> 59) + i) % RNL__COST_ENTRIES;
+		const uint64_t word = rnl__figure_read(&costs->known[place]);
+
+		*at = place;
+		if (!word || word >> 42 == name >> 42)
+			return name;
+	}
 	*at = (unsigned)(hash >> 59);
-	return hash << 5 >> 42 << 42;
+	return name;
 }
 
 /* Returns a function's mean, in ns; 0: it was not measured twice. */
 static inline uint64_t rnl__cost_known(struct rnl__costs *costs, const void *fn)
 {
 	unsigned at;
-	const uint64_t name = rnl__cost_name(fn, &at), word = rnl__figure_read(&costs->known[at]);
+	const uint64_t name = rnl__cost_name(costs, fn, &at), word = rnl__figure_read(&costs->known[at]);
 
 	return word >> 42 == name >> 42 && (word >> RNL__COST_NS_BITS & 3) == RNL__COST_MEASURED ?
 		       word & RNL__COST_MOST : 0;
@@ -72,11 +86,12 @@ static inline uint64_t rnl__cost_known(struct rnl__costs *costs, const void *fn)
 static inline void rnl__cost_doubt(struct rnl__costs *costs, const void *fn)
 {
 	unsigned at;
-	uint64_t word;
+	uint64_t name, word;
 
-	(void)rnl__cost_name(fn, &at);
+	name = rnl__cost_name(costs, fn, &at);
 	word = rnl__figure_read(&costs->known[at]);
-	rnl__figure_write(&costs->known[at], word - (word & RNL__COST_MOST) / 8);
+	if (word >> 42 == name >> 42)
+		rnl__figure_write(&costs->known[at], word - (word & RNL__COST_MOST) / 8);
 }
 
 /* Returns the estimate for a job, in ns. */
@@ -112,7 +127,7 @@ static inline bool rnl__cost_is_serial(struct rnl__share_clock *clock)
 static inline unsigned rnl__cost_seen(struct rnl__costs *costs, const void *fn, unsigned *nr)
 {
 	unsigned at;
-	const uint64_t name = rnl__cost_name(fn, &at);
+	const uint64_t name = rnl__cost_name(costs, fn, &at);
 
 	*nr = rnl__figure_read(&costs->seen[at].name) == name >> 42 ?
 		      rnl__figure_read(&costs->seen[at].nr) : 0;
@@ -131,7 +146,7 @@ static inline void rnl__cost_learn(struct rnl__costs *costs, struct rnl__share_c
 	float mean_serial, mean_concurrent, mean;
 
 	if (!nr)
-		rnl__figure_write(&costs->seen[at].name, (uint32_t)(rnl__cost_name(fn, &at) >> 42));
+		rnl__figure_write(&costs->seen[at].name, (uint32_t)(rnl__cost_name(costs, fn, &at) >> 42));
 	nr = (unsigned)rnl__smaller(nr + 1, RNL__COST_JOBS);
 	rnl__figure_write(&costs->seen[at].nr, nr);
 	mean_serial = rnl__cost_mean(&costs->seen[at].serial, (float)serial, nr);
@@ -168,7 +183,7 @@ static inline uint64_t rnl__cost_took(struct rnl__costs *costs, const void *fn)
 static inline void rnl__cost_note(struct rnl__costs *costs, const void *fn, uint64_t ns)
 {
 	unsigned at;
-	const uint64_t name = rnl__cost_name(fn, &at), word = rnl__figure_read(&costs->known[at]);
+	const uint64_t name = rnl__cost_name(costs, fn, &at), word = rnl__figure_read(&costs->known[at]);
 	uint64_t upper = rnl__figure_read(&costs->upper), mean = word & RNL__COST_MOST;
 	uint64_t measured = word >> RNL__COST_NS_BITS & 3;
 	const uint64_t step = upper / 64 + 1;
@@ -193,11 +208,10 @@ static inline void rnl__cost_note(struct rnl__costs *costs, const void *fn, uint
 /* Returns the estimate in 16 bits, rounded down by less than a thousandth: 11 bits and a power. */
 static inline uint16_t rnl__cost_pack(uint64_t ns)
 {
-	unsigned power = 0;
+	unsigned power;
 
 	ns = rnl__smaller(ns, RNL__COST_MOST);
-	while (ns >> power >= 1 << 11)
-		power++;
+	power = ns >> 11 ? 64 - 11 - (unsigned)__builtin_clzll(ns) : 0;
 	return (uint16_t)(power << 11 | ns >> power);
 }
 

@@ -36,13 +36,14 @@ int rnl__prioq_init(struct rnl__prioq *q, unsigned nr_slots)
 	for (nr = nr_slots; nr > 1; nr = (nr + FAN - 1) / FAN)
 		nr_words += (unsigned)rnl__round_up(nr, FAN);
 	nr_words += FAN + q->nr_words;	/* the root, and `free` */
-	q->slots = calloc(nr_slots, sizeof(*q->slots));
+	q->slots = calloc(nr_slots, sizeof(*q->slots) + sizeof(*q->costs));
 	words = aligned_alloc(RNL__CACHE_LINE, rnl__round_up(nr_words * sizeof(*words), RNL__CACHE_LINE));
 	q->node[0] = words;
 	if (!q->slots || !words) {
 		rnl__prioq_fini(q);
 		return -ENOMEM;
 	}
+	q->costs = (void *)(q->slots + nr_slots);
 	for (i = 0; i < nr_words; i++)
 		atomic_init(&words[i], RNL__PRIOQ_NONE);
 	for (nr = nr_slots;; nr = (nr + FAN - 1) / FAN) {
@@ -312,4 +313,25 @@ struct rnl_job *rnl__prioq_scan(struct rnl__prioq *q, unsigned *at, uint64_t now
 		return job;
 	}
 	return NULL;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+bool rnl__prioq_read(struct rnl__prioq *q, unsigned *at, uint64_t *key, uint16_t *cost)
+{
+	while (*at < q->nr_slots) {
+		const unsigned i = *at;
+
+		/* A node that has no key yet has a job that is being put. */
+		if (!(i % FAN) && q->nr_levels > 1 && word_key(read_word(&q->node[1][i / FAN])) == RNL__PRIOQ_NONE) {
+			*at += FAN;
+			continue;
+		}
+		++*at;
+		*key = word_key(read_word(&q->node[0][i]));
+		*cost = rnl__figure_read(&q->costs[i]);
+		if (*key != RNL__PRIOQ_NONE)
+			return true;
+	}
+	return false;
 }

@@ -24,13 +24,14 @@
  *	No thread but its taker may read a job: its memory is the program's when it is done.  What a
  *	scan needs to know is in the slot: when the job expires.  A cancel sets that to 0, also
  *	before the put.
+ *	A read of all keys, and of the estimates beside the slots, takes nothing.
  *	Model: unit/prioq runs on the simulated machine, which reorders memory.
  *
- *			put	take	scan	mark
- *	claim, put	-	-	-	-
- *	take		-	-	-	-
- *	scan		-	-	X	-	X: one thread
- *	mark		-	-	-	-
+ *			put	take	scan	mark	read
+ *	claim, put	-	-	-	-	-
+ *	take		-	-	-	-	-
+ *	scan		-	-	X	-	-	X: one thread
+ *	mark		-	-	-	-	-
  */
 #ifndef RNL_PRIOQ_H
 #define RNL_PRIOQ_H
@@ -54,6 +55,7 @@ struct rnl__prioq_slot {
 
 struct rnl__prioq {
 	struct rnl__prioq_slot *slots;
+	_Atomic uint16_t *costs;	/* of the slots' jobs, for predictions: rnl__cost_pack() */
 	_Atomic uint64_t *node[RNL__PRIOQ_LEVELS]; /* [0]: the leaves; the last one: the root */
 	_Atomic uint64_t *free;		/* a bit for each slot */
 	unsigned nr_slots, nr_words, nr_levels; /* nr_words: of `free` */
@@ -70,6 +72,12 @@ void rnl__prioq_bound(struct rnl__prioq *q, unsigned nr);
 
 /* Claims a slot for a job.  Returns its number, or -1 if the queue is full. */
 int rnl__prioq_claim(struct rnl__prioq *q, const struct rnl_job *job);
+
+/* Sets the estimate of a claimed slot's job, in 16 bits. */
+static inline void rnl__prioq_set_cost(struct rnl__prioq *q, unsigned slot, uint16_t cost)
+{
+	rnl__figure_write(&q->costs[slot], cost);
+}
 
 /* Frees a slot that was claimed, and has no job. */
 void rnl__prioq_free(struct rnl__prioq *q, unsigned slot);
@@ -109,5 +117,11 @@ bool rnl__prioq_mark(struct rnl__prioq *q, unsigned slot, const struct rnl_job *
  */
 struct rnl_job *rnl__prioq_scan(struct rnl__prioq *q, unsigned *at, uint64_t now, bool all,
 				uint64_t *key, uint64_t *due);
+
+/*
+ * Reads the key and the estimate of the next queued job, from slot *@at on.  Returns false at the end.
+ * Other threads put and take meanwhile, so a job may be missing.
+ */
+bool rnl__prioq_read(struct rnl__prioq *q, unsigned *at, uint64_t *key, uint16_t *cost);
 
 #endif

@@ -52,6 +52,12 @@ static inline uint64_t rnl__share_clock_read(struct rnl__share_clock *clock, uin
 	return rnl__share_clock_at(atomic_load_explicit(&clock->word, memory_order_relaxed), now);
 }
 
+/* Returns how many workers are busy. */
+static inline unsigned rnl__share_clock_busy(struct rnl__share_clock *clock)
+{
+	return (unsigned)(rnl__figure_read(&clock->word) >> (64 - RNL__SHARE_BITS));
+}
+
 /* Returns the time from one reading to a later one. */
 static inline uint64_t rnl__share_clock_since(uint64_t later, uint64_t earlier)
 {

@@ -13,9 +13,6 @@
 #include "sys/fence.h"
 #include "sys/sizes.h"
 
-#define KEY_HALF (UINT64_C(1) << (RNL__PRIOQ_KEY_BITS - 1))
-#define DEADLINE_SHIFT 10	/* deadlines are ordered by 1024 ns */
-
 _Static_assert(RNL__CLASSES_NR <= 1 << RNL__CLASS_ID_BITS, "a class's place fits into its id");
 _Static_assert(RNL__CLASSES_NR <= 64, "a bit for each class");
 
@@ -65,6 +62,30 @@ static void give_slot_back(struct rnl_pool *pool, struct rnl_class *c, struct rn
 	rnl__waitq_wake(pool);
 }
 
+/* Claims a slot for a job.  Returns its number, or -1 if the class is full. */
+static int claim_slot(struct rnl_class *c, const struct rnl_job *job)
+{
+	struct rnl__prioq *q = rnl__class_queue(c, queue_of(c, job));
+	const int slot = rnl__prioq_claim(q, job);
+
+	if (slot >= 0)
+		rnl__prioq_set_cost(q, (unsigned)slot, rnl__cost_pack(rnl__cost_guess(
+			&c->costs, (const void *)(uintptr_t)job->fn)));
+	return slot;
+}
+
+/* Returns false if the class refuses the job, because it would be late. */
+static __attribute__((noinline)) bool is_admitted(struct rnl_class *c, const struct rnl_job *job)
+{
+	const uint64_t deadline_ns = job->flags & RNL__JOB_DEADLINE ? job->deadline_ns :
+								      rnl__figure_read(&c->deadline_ns);
+
+	/* When another job ends, or which time comes, is not predicted. */
+	if (job->flags & (RNL__JOB_KEYED | RNL__JOB_AT | RNL__JOB_LEADS) || rnl__job_follows(job))
+		return true;
+	return !(job->flags & RNL__JOB_DEADLINE || deadline_ns) || rnl__classes_admit(c, job, deadline_ns);
+}
+
 int rnl__classes_enter(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl__classes *classes = rnl__classes_of(pool);
@@ -80,8 +101,12 @@ int rnl__classes_enter(struct rnl_pool *pool, struct rnl_job *job)
 		return rnl__invalid(&pool->log, "submit: job %p is urgent, and has a class: give its "
 				    "class a smaller priority instead", (const void *)job);
 	}
+	if (rnl__figure_read(&c->flags) & RNL_CLASS_ADMIT && !is_admitted(c, job)) {
+		go_outside(classes, c);
+		return -ETIME;
+	}
 	if (!(job->flags & RNL__JOB_KEYED))
-		slot = rnl__prioq_claim(rnl__class_queue(c, queue_of(c, job)), job);
+		slot = claim_slot(c, job);
 	if (slot < 0) {
 		rnl__figure_add_any(&c->refused, 1);
 		go_outside(classes, c);
@@ -135,10 +160,11 @@ struct rnl__eventcount *rnl__classes_space(struct rnl_pool *pool, const struct r
 static uint64_t key_of(struct rnl_class *c, const struct rnl_job *job)
 {
 	if (rnl__figure_read(&c->order) == RNL_CLASS_DEADLINE && job->flags & RNL__JOB_DEADLINE)
-		return rnl__smaller((job->submit_ns + job->deadline_ns) >> DEADLINE_SHIFT, KEY_HALF - 1);
+		return rnl__smaller((job->submit_ns + job->deadline_ns) >> RNL__CLASS_DEADLINE_SHIFT,
+				    RNL__CLASS_KEY_HALF - 1);
 	/* relaxed: submits that do not know of each other have no order */
-	return KEY_HALF + atomic_fetch_add_explicit(&c->ticket, 1, memory_order_relaxed) %
-				  (KEY_HALF - 1);
+	return RNL__CLASS_KEY_HALF + atomic_fetch_add_explicit(&c->ticket, 1, memory_order_relaxed) %
+					     (RNL__CLASS_KEY_HALF - 1);
 }
 
 /*

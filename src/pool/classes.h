@@ -34,6 +34,10 @@
 
 #define RNL__CLASS_ID_BITS 6u	/* of a class's id: its place in the table */
 
+/* Keys of a class's queue: a deadline by 1024 ns, or from the half on the number of a submit. */
+#define RNL__CLASS_KEY_HALF (UINT64_C(1) << (RNL__PRIOQ_KEY_BITS - 1))
+#define RNL__CLASS_DEADLINE_SHIFT 10
+
 struct rnl__classes {
 	_Atomic uint64_t used;		/* a bit for each class that a worker may choose */
 	_Atomic(struct rnl_class *) list[RNL__CLASSES_NR]; /* NULL: never used */
@@ -103,9 +107,16 @@ void rnl__classes_free(struct rnl_pool *pool);
 
 /*
  * Enters a claimed job that names a class: claims a slot, and counts the job.  Returns 0; -EAGAIN
- * full; -EINVAL the class is of another pool or has ended, which is logged.
+ * full; -ETIME the class admits jobs that would be in time only; -EINVAL the class is of another pool
+ * or has ended, which is logged.
  */
 int rnl__classes_enter(struct rnl_pool *pool, struct rnl_job *job);
+
+/*
+ * Returns true if a job that is submitted now would end in @deadline_ns, and makes no other one late;
+ * otherwise counts a refusal.
+ */
+bool rnl__classes_admit(struct rnl_class *c, const struct rnl_job *job, uint64_t deadline_ns);
 
 /* Takes that back. */
 void rnl__classes_leave(struct rnl_pool *pool, struct rnl_job *job);

@@ -40,6 +40,8 @@ static void read_figures(struct rnl__classes *classes, struct rnl_class *c,
 	now->started = rnl__figure_read(&c->under_way);
 	now->accepted = rnl__figure_read(&c->accepted);
 	now->refused = rnl__figure_read(&c->refused);
+	now->unadmitted = rnl__figure_read(&c->unadmitted);
+	now->error_permille = (uint64_t)(1000 * rnl__figure_read(&c->error) + 0.5f);
 	now->done = rnl__figure_read(&c->done);
 	now->expired = rnl__figure_read(&c->expired);
 	now->late = rnl__figure_read(&c->late);

@@ -123,6 +123,13 @@ static void put_seconds(const struct page *p, const char *name, const char *part
 	fprintf(p->out, "} " SECONDS "\n", seconds(ns));
 }
 
+static void put_permille(const struct page *p, const char *name, uint64_t value)
+{
+	fprintf(p->out, "rnl_%s{", name);
+	metrics_put_label(p);
+	fprintf(p->out, "} %" PRIu64 ".%03" PRIu64 "\n", value / 1000, value % 1000);
+}
+
 static void put_buckets(const struct page *p, const char *name, const struct rnl__hist_sum *sum)
 {
 	char end[32];
@@ -219,6 +226,7 @@ static const struct {
 	{ "class_jobs_run_total", "counter", "Jobs whose function was called." },
 	{ "class_jobs_accepted_total", "counter", "Jobs that the class accepted." },
 	{ "class_jobs_refused_total", "counter", "Times that a submit found the class full." },
+	{ "class_jobs_unadmitted_total", "counter", "Submits refused, because the job would be late." },
 	{ "class_jobs_expired_total", "counter", "Jobs past their deadline, not run." },
 	{ "class_jobs_late_total", "counter", "Jobs that would have ended late, not run." },
 	{ "class_jobs_queued", "gauge", "Jobs on the class's queue." },
@@ -230,7 +238,8 @@ static void put_figures_of_class(struct page *p, size_t figure)
 	const struct rnl_class_stats *s = &p->of->stats;
 	/* In the order of the table. */
 	const uint64_t values[] = {
-		s->done, s->accepted, s->refused, s->expired, s->late, s->queued, s->started,
+		s->done, s->accepted, s->refused, s->unadmitted, s->expired, s->late, s->queued,
+		s->started,
 	};
 
 	metrics_put(p, of_classes[figure].name, "", NULL, NULL, values[figure]);
@@ -248,6 +257,9 @@ static void put_classes(struct page *p)
 	put_head(p, "class_device_seconds_total", "counter", "Device time that jobs have used.");
 	for (p->of = p->classes; p->of < end; p->of++)
 		put_seconds(p, "class_device_seconds_total", "", p->of->stats.device_ns);
+	put_head(p, "class_estimate_error_ratio", "gauge", "Distance of estimates from what jobs used.");
+	for (p->of = p->classes; p->of < end; p->of++)
+		put_permille(p, "class_estimate_error_ratio", p->of->stats.error_permille);
 	put_head(p, "class_queue_wait_seconds", "histogram",
 		 "On the class's queue, of the jobs timed.");
 	for (p->of = p->classes + 1; p->of < end; p->of++)

@@ -70,6 +70,7 @@ const char *rnl_strerror(int err)
 	case -ESHUTDOWN:	return "closed for new work";
 	case -ECANCELED:	return "cancelled";
 	case -ETIMEDOUT:	return "timed out";
+	case -ETIME:		return "would end after its deadline";
 	case -ENODEV:		return "no such device";
 	case -ENOTSUP:		return "not supported";
 	case -EIO:		return "the device reported an error";

@@ -812,7 +812,7 @@ TEST(a_wrong_class_or_attribute_is_refused)
 		{ .size = sizeof(wrong[0]), .priority = 4 }, { .size = sizeof(wrong[0]), .priority = -5 },
 		{ .size = sizeof(wrong[0]), .weight = 10001 },
 		{ .size = sizeof(wrong[0]), .floor_permille = 1001 },
-		{ .size = sizeof(wrong[0]), .order = 2 }, { .size = sizeof(wrong[0]), .flags = 4 },
+		{ .size = sizeof(wrong[0]), .order = 2 }, { .size = sizeof(wrong[0]), .flags = 8 },
 		{ .size = sizeof(wrong[0]), .flags = RNL_CLASS_URGENT },
 		{ .size = sizeof(wrong[0]), .max_queued = 65537 },
 		{ .size = sizeof(wrong[0]), .burst = 2 }, { .size = 4 },

@@ -139,6 +139,7 @@ TEST(a_wrong_class_is_logged)
 	struct rnl_pool *pool = hearing_pool(1), *other;
 	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
 	struct rnl_class_stats stats = RNL_CLASS_STATS_INIT;
+	uint64_t wait_ns;
 	struct rnl_class *cls;
 	struct rnl_job job;
 
@@ -161,6 +162,8 @@ TEST(a_wrong_class_is_logged)
 	answered(rnl_class_create(&cls, pool, NULL), 0);
 	invalid(rnl_class_read_stats(NULL, &stats), "rnl_class_read_stats(): cls is NULL");
 	invalid(rnl_class_read_stats(cls, NULL), "rnl_class_read_stats(): stats is NULL");
+	invalid(rnl_class_wait(NULL, &wait_ns), "rnl_class_wait(): cls is NULL");
+	invalid(rnl_class_wait(cls, NULL), "rnl_class_wait(): wait_ns is NULL");
 	stats.size = 0;
 	invalid(rnl_class_read_stats(cls, &stats), "rnl_class_read_stats(): the size of stats is 0");
 	invalid(rnl_job_set_class(NULL, cls), "rnl_job_set_class(): the job is NULL");

@@ -39,6 +39,7 @@ static int create_a_larger(struct rnl_pool **pool)
 static int submit(struct rnl_pool **pool)
 {
 	struct rnl_class_stats stats = RNL_CLASS_STATS_INIT;
+	uint64_t wait_ns;
 	struct watched *first = watched_next(BY_CALLBACK), *then = watched_next(BY_WAIT);
 	int ret;
 
@@ -50,6 +51,7 @@ static int submit(struct rnl_pool **pool)
 	rnl_class_destroy(cls);
 	expect(ret || !rnl_job_wait(&then->job, 0));
 	expect(!rnl_class_read_stats(cls, &stats) && !stats.queued && !stats.started);
+	expect(!rnl_class_wait(cls, &wait_ns));
 	return ret;
 }
 
@@ -58,7 +60,7 @@ const struct operation class_operations[] = {
 	  .errnos = { -ENOMEM, -EIO }, },
 	{ .name = "rnl_class_create, in the place of a smaller one", .before = one_class,
 	  .run = create_a_larger, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_submit, rnl_job_set_class", .functions = "rnl_class_read_stats",
+	{ .name = "rnl_submit, rnl_job_set_class", .functions = "rnl_class_read_stats, rnl_class_wait",
 	  .attr = TWO_WORKERS, .before = one_class, .run = submit, .errnos = { -EIO } },
 	{ 0 }
 };

@@ -544,6 +544,24 @@ TEST(two_jobs_of_a_function_are_estimated_by_the_class_and_later_ones_by_the_fun
 	ck_assert_uint_le(rnl__cost_guess(&costs, unknown), 50);
 }
 
+TEST(functions_of_one_class_do_not_replace_each_other, .loops = 20)
+{
+	enum { FNS = 10 };
+	static char fns[1 << 16];
+	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
+	const char *fn[FNS];
+	struct rnl__costs costs;
+
+	rnl__costs_init(&costs);
+	for (unsigned i = 0; i < FNS; i++)
+		fn[i] = &fns[i * 4096 + 16 * draw(&random, 256)];
+	for (unsigned k = 0; k < 3; k++)
+		for (unsigned i = 0; i < FNS; i++)
+			rnl__cost_note(&costs, fn[i], 1000 * (i + 1));
+	for (unsigned i = 0; i < FNS; i++)
+		ck_assert_uint_eq(rnl__cost_known(&costs, fn[i]), 1000 * (i + 1));
+}
+
 TEST(an_estimate_that_refuses_jobs_falls)
 {
 	static char fn[64];

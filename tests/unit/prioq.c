@@ -79,6 +79,28 @@ TEST(the_smallest_key_is_first_whatever_was_put_and_taken, .loops = 3)
 	rnl__prioq_fini(&q);
 }
 
+TEST(a_read_finds_the_keys_and_estimates_of_all_queued_jobs)
+{
+	struct rnl__prioq q;
+	uint64_t random = draws_of(test_seed(), 7), key;
+	unsigned at = 0, nr = 0;
+	uint16_t cost;
+
+	must(rnl__prioq_init(&q, 1024));
+	ck_assert(!rnl__prioq_read(&q, &at, &key, &cost));
+	for (unsigned i = 0; i < NR; i++)
+		rnl__prioq_set_cost(&q, put(&q, i, draw(&random, 1000), RNL__NEVER), (uint16_t)i);
+	for (unsigned i = 0; i < NR / 2; i++)
+		check_taken(rnl__prioq_take(&q));
+	for (at = 0; rnl__prioq_read(&q, &at, &key, &cost); nr++) {
+		ck_assert(entries[cost].inside);
+		ck_assert_uint_eq(entries[cost].slot, at - 1);
+		ck_assert_uint_eq(entries[cost].key, key);
+	}
+	ck_assert_uint_eq(nr, NR - NR / 2);
+	rnl__prioq_fini(&q);
+}
+
 TEST(it_has_as_many_slots_as_it_was_given)
 {
 	static const unsigned sizes[] = { 1, 63, 64, 65, 1000, RNL__PRIOQ_MAX };
