@@ -80,7 +80,7 @@ void class_draw(struct round *r, struct classed *of, struct rnl_job *job, enum c
 {
 	struct class *c = pin(r->classes, which, random);
 
-	*of = (struct classed){ NULL };
+	*of = (struct classed){ .class = NULL };
 	if (rnl_job_set_class(job, c ? c->cls : NULL))
 		tally_wrong(UNDOCUMENTED, "a job that is done could not be given a class");
 	if (!c)
