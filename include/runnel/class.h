@@ -126,8 +126,8 @@ RNL_API void rnl_class_destroy(struct rnl_class *cls);
 /*
  * Sets the class of a job for its later submits. A submit returns -EINVAL if the class is of
  * another pool or has ended, -EAGAIN if it has max_queued jobs, and -ETIME if it has
- * RNL_CLASS_ADMIT and the job would be late. Only the class of a chain's first job counts, and not that of a notice or of a job of rnl_barrier_notify(). A job of a class
- * cannot be urgent.
+ * RNL_CLASS_ADMIT and the job would be late. Only the class of a chain's first job counts, and not
+ * that of a notice or of a job of rnl_barrier_notify(). A job of a class cannot be urgent.
  * @cls: NULL: the pool's own class.
  * Return: 0; -EINVAL job is NULL or was not initialised, which is logged; -EBUSY the job was
  *	submitted and is not done; -EOWNERDEAD.
