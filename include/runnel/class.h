@@ -184,7 +184,7 @@ RNL_API int rnl_class_read_stats(struct rnl_class *cls, struct rnl_class_stats *
  * @wait_ns: receives the time, for a job with the class's deadline_ns, on any device of the pool;
  *	unchanged on failure.
  * Context: any thread; takes no lock. Reads the queues of the class, and of those that are served
- *	before or beside it: 8 bytes for each queued job.
+ *	before it or share its priority: 8 bytes for each queued job.
  * Return: 0; -EINVAL cls or wait_ns is NULL; -EOWNERDEAD.
  * Since: 0.2
  */

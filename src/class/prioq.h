@@ -11,9 +11,10 @@
  *	key.  A take goes down from the root to the leaf with the root's key, and empties the leaf
  *	by a compare-exchange: then the job is the taker's, and the slot is free when the taker says
  *	so.  It sets the nodes above to their smallest child, from the leaf upwards.
- *	Each of these steps exchanges the node's word until it succeeds, even if the key stays.  So
- *	of two threads that change children of one node, the later exchange has seen both changes:
- *	a take has read the children since, and a put keeps what the exchange before has found.
+ *	Each of these steps exchanges the node's word, even if its key does not change, and tries
+ *	again if another thread was first.  So of two threads that change children of one node, the
+ *	later exchange has seen both changes: a take has read the children since, and a put keeps
+ *	what the exchange before has found.
  *	A put that is late may lower a node to the key of a job that has left already.  A taker that
  *	meets such a node sets the path again.  No thread waits for another one: a preempted thread
  *	delays only its own job.
@@ -24,7 +25,7 @@
  *	No thread but its taker may read a job: its memory is the program's when it is done.  What a
  *	scan needs to know is in the slot: when the job expires.  A cancel sets that to 0, also
  *	before the put.
- *	A read of all keys, and of the estimates beside the slots, takes nothing.
+ *	A read of all keys and estimates removes no job.
  *	Model: unit/prioq runs on the simulated machine, which reorders memory.
  *
  *			put	take	scan	mark	read

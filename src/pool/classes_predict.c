@@ -4,8 +4,9 @@
  *
  * DESIGN
  *	class/predict.h predicts from work that this file reads: of the job's class, of classes that
- *	workers choose first, and of those of its tier.  The queues say it by the estimates beside
- *	their slots.  The workers' own queues have none: their jobs count as the mean of those before.
+ *	workers choose first, and of those of its tier.  It is the sum of the estimates that are
+ *	stored with the slots.  The workers' own queues have none: their jobs count as the mean of
+ *	those before.
  *	Jobs placed on a device are that device's work.  To the others of a pool they are a part of
  *	all devices' work.
  *	Nothing is reserved: submits at one moment do not see each other, and may each be admitted.

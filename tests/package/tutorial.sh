@@ -41,12 +41,18 @@ ends 'a graph in which a node fails'
 c delayed && prints_all 'tick 1' 'tick 2' 'tick 3' 'tick 4' 'tick 5'
 ends 'a job at a time'
 c tenants
-timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err" || complain "status $?"
 # Exact shares are in tests/unit/class.c.  On a busy machine others go on until this one prints, and a
-# job that waits for a CPU is charged to its class.
-awk '$1 == "gold" { gold = $2 } $1 == "free" { free = $2 } $1 == "mail" { mail = $2 }
-	END { exit !(gold >= 295 && free >= 1 && mail >= 1 && mail < gold) }' "$dir/out" ||
-	complain 'the shares are wrong:' "$dir/out"
+# job that waits for a CPU is charged to its class: then it is run again.
+shares_are_right() {
+	timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err" || complain "status $?"
+	awk '$1 == "gold" { gold = $2 } $1 == "free" { free = $2 } $1 == "mail" { mail = $2 }
+		END { exit !(gold >= 295 && free >= 60 && mail >= 1 && mail < gold) }' "$dir/out"
+}
+for _ in 1 2 3 4 5; do
+	shares_are_right && right=yes && break
+	right=
+done
+[ "$right" ] || complain 'the shares are wrong:' "$dir/out"
 ends 'three tenants'
 c held
 # A busy machine may not start the job in time.

@@ -300,6 +300,21 @@ static struct load *load_of(const struct way *way)
 	return load;
 }
 
+/* The last reap found the queue empty, so the next job writes, on however busy a machine. */
+static void check_next_job_writes(struct load *load)
+{
+	const unsigned before = nr_writes;
+	struct rnl_job *jobs[1], job;
+
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_set_cq(&job, load->cq));
+	must(rnl_submit(load->pools[0], &job));
+	must(rnl_pool_drain(load->pools[0], RNL_FOREVER));
+	/* A late write of an earlier job may count, too. */
+	ck_assert_uint_gt(nr_writes, before);
+	ck_assert_int_eq(rnl_cq_reap(load->cq, jobs, 1, RNL_FOREVER), 1);
+}
+
 static void end(struct load *load)
 {
 	struct rnl_job *jobs[1];
@@ -313,6 +328,7 @@ static void end(struct load *load)
 	       load->way->name, (unsigned long long)load->nr, load->nr_reaps, load->nr_empty, nr_writes, nr_reads,
 	       nr_polls);
 	ck_assert_uint_gt(nr_reads, 0);
+	check_next_job_writes(load);
 	for (unsigned i = 0; i < NR_POOLS; i++)
 		rnl_pool_destroy(load->pools[i]);
 	rnl_cq_destroy(load->cq);
