@@ -39,7 +39,6 @@ CALLS = {
     "rnl_worker_read_stats": "rnl_pool_read_stats({0}, (int)({1}), {2})",
     "rnl_submit_keyed": "(rnl_job_set_key({1}, {2}), rnl_submit({0}, {1}))",
     "rnl_submit_keyed_wait": "(rnl_job_set_key({1}, {2}), rnl_submit_wait({0}, {1}, {3}))",
-    "rnl_job_urgent": "rnl_job_set_flags({0}, {1} ? RNL_URGENT : 0)",
     "rnl_job_gather": "rnl_job_set_flags({0}, {1} ? RNL_GATHER : 0)",
     "rnl_job_replay": "rnl_job_set_flags({0}, {1})",
     "rnl_job_test": "(rnl_job_wait({0}, 0) == 0)",
@@ -61,7 +60,7 @@ SIMPLER = (
 )
 BY_HAND = {
     "rnl_submit_at", "rnl_submit_keyed_at", "rnl_submit_ordered", "rnl_submit_ordered_wait",
-    "rnl_submit_when", "rnl_pool_nr_devices", "rnl_pool_held", "rnl_top_start", "rnl_top_stop",
+    "rnl_job_urgent", "rnl_submit_when", "rnl_pool_nr_devices", "rnl_pool_held", "rnl_top_start", "rnl_top_stop",
     "rnl_trace_overlap", "rnl_overlap_find", "RNL_HIGH_WATER", "high_water", "low_water",
 }
 HEADERS = {

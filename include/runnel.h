@@ -185,8 +185,8 @@ typedef void rnl_worker_stop_fn(void *arg, unsigned worker, void *data);
 
 struct rnl_pool_attr {
 	uint32_t size;		/* sizeof(struct rnl_pool_attr) */
-	uint32_t nr_workers;	/* at least one for each device; with nr_urgent at most
-				 * RNL_WORKERS_MAX; 0: one for each CPU that the process may use, by
+	uint32_t nr_workers;	/* at least one for each device; with nr_class_workers at
+				 * most RNL_WORKERS_MAX; 0: one for each CPU that the process may use, by
 				 * its affinity and the quota of its control groups (cpu.max; 1.5
 				 * CPUs count as 2), but at most 8 for each device */
 	/*
@@ -204,8 +204,9 @@ struct rnl_pool_attr {
 	int32_t spin_us;	/* time that a thread spins before it sleeps; 0: chosen by the CPUs,
 				 * counted as for nr_workers; -1: none */
 	uint32_t watchdog_ms;	/* time to notice a failure that CUDA reports; 0: 100 */
-	uint32_t nr_urgent;	/* workers for urgent jobs only: RNL_URGENT; 0, or at least one for
-				 * each device */
+	uint32_t nr_class_workers; /* more workers, which classes may have as their own: nr_workers
+				 * in runnel/class.h; at most RNL_CLASS_WORKERS_MAX. Their threads
+				 * start when a class gets them */
 	rnl_log_fn *log;	/* NULL: the log of rnl_set_log() */
 	void *log_arg;
 	uint32_t stuck_ms;	/* time on one job that rnl_pool_health() calls stuck; 0: 1000 */
@@ -237,23 +238,21 @@ struct rnl_pool_attr {
 				 * not in a directory where others may create files. Only the user
 				 * and root can connect. The pool replaces a socket that a killed
 				 * program left there, and nothing else. NULL: none */
-	uint32_t kept_sms;	/* multiprocessors (SMs) of each GPU that are kept for the urgent
-				 * workers: their kernels run only there, and other workers' kernels
-				 * only on the rest, so an urgent kernel does not wait for the end of
-				 * others' blocks. A multiple of struct rnl_device_info.sm_group;
-				 * needs RNL_STREAM_PRIVATE and nr_urgent. Other pools, per-thread
+	uint32_t kept_sms;	/* multiprocessors (SMs) of each GPU that are kept for classes'
+				 * own workers, with RNL_CLASS_KEPT_SMS: their kernels run only
+				 * there, and other workers' kernels only on the rest, so they do not
+				 * wait for the end of others' blocks. A multiple of struct
+				 * rnl_device_info.sm_group; needs RNL_STREAM_PRIVATE and
+				 * nr_class_workers. Other pools, per-thread
 				 * streams (to which work on stream 0 goes), rnl_thread_attach() and
 				 * the program's own streams still use every SM. The library makes
 				 * no graphs in this pool, because a graph's kernels would use every
 				 * SM: RNL_GATHER and RNL_REPLAY issue each kernel by a call. CUDA
 				 * keeps some 8 MiB of each GPU when such a pool ends. 0: none */
-	uint32_t urgent_spin_us; /* time that an idle urgent worker spins before it sleeps, at most
-				 * 1000000; such a worker sees a job some 20 us sooner, and takes a
-				 * CPU of its own all that time. 0: as other workers */
 };
 #define RNL_POOL_ATTR_INIT \
 	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, \
-	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 0 }
+	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0 }
 
 /*
  * Creates a pool, and starts its workers and its timer thread. The timer thread sleeps until a
@@ -277,13 +276,13 @@ struct rnl_pool_attr {
 RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *attr);
 
 /*
- * Changes the number of workers that serve the pool and are not urgent. Other threads may submit
+ * Changes the number of workers that serve the pool and are not a class's own. Other threads may submit
  * jobs meanwhile. A worker that leaves completes the jobs that it has started, and other workers
  * steal the jobs in its queue. Its thread and its stream are kept for when the pool grows again,
  * because CUDA does not free the memory of a per-thread stream. max_queued is divided among the new
  * number of workers. Jobs with a key keep their order: jobs accepted after the change start when
  * all jobs with a key that were accepted before the change are done.
- * @nr_workers: at least one for each device; with the urgent workers at most RNL_WORKERS_MAX.
+ * @nr_workers: at least one for each device; with nr_class_workers at most RNL_WORKERS_MAX.
  * Context: blocks until the new workers serve, all jobs on the leaving workers are done, and all
  *	jobs with a key that were accepted before the change are done. Not on a worker of the pool.
  *	Resizes by several threads happen one after another.
@@ -526,21 +525,9 @@ RNL_API int rnl_job_set_cq(struct rnl_job *job, struct rnl_cq *cq);
  */
 RNL_API int rnl_job_set_deadline(struct rnl_job *job, int64_t timeout_ns);
 
-enum rnl_job_flags {
-	/*
-	 * In a pool with urgent workers (attribute nr_urgent), one of them runs the job, on a
-	 * stream of the device's highest priority. On the host device, which has no priorities, all
-	 * workers take urgent jobs first. In a pool without urgent workers, the job is taken before
-	 * the other jobs in its worker's queue. A device's priorities apply to kernels, not to
-	 * copies: cudaStreamCreateWithPriority().
-	 */
-	RNL_URGENT = 1
-};
-
 /*
  * Sets a job's flags.
- * @flags: of enum rnl_job_flags and enum rnl_replay_flags (runnel/replay.h); they replace all
- *	earlier ones.
+ * @flags: of enum rnl_replay_flags (runnel/replay.h); they replace all earlier ones.
  * Return: 0; -EINVAL job is NULL or was not initialised, or a flag is unknown, or both ways of
  *	replay are set; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.2
@@ -549,7 +536,7 @@ RNL_API int rnl_job_set_flags(struct rnl_job *job, unsigned flags);
 
 /*
  * Places the job on a device of its pool: one of that device's workers runs it, even if it has a
- * key or is urgent. Any device may run an unplaced job, so it must work on all:
+ * key. Any device may run an unplaced job, so it must work on all:
  * rnl_worker().device.
  * @device: a number in the pool, 0 in a pool of one device; -1: no placement, the initial value.
  * Return: 0; -EINVAL job is NULL or was not initialised, or device is out of range, which is
@@ -564,7 +551,7 @@ RNL_API int rnl_job_set_device(struct rnl_job *job, int device);
  * In a pool of several devices, rendezvous hashing maps each key to a device. A resize does not
  * change that device; with more devices, a key keeps its device or goes to an added one. A placed
  * job goes to a worker of its own device, so jobs with one key that are placed on different devices
- * have no order. An urgent job cannot have a key, because it overtakes other jobs.
+ * have no order.
  * @key: any number: a connection, a tenant, a file; RNL_KEY_WORKER(i). RNL_KEY_NONE removes it.
  * Ordering: submits by different threads are ordered only if one happened before the other. A job
  *	that comes after a barrier gets its place when the last job of the barrier is issued. Two
@@ -577,8 +564,8 @@ RNL_API int rnl_job_set_device(struct rnl_job *job, int device);
 RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
 
 /*
- * Keys that select a worker: i from 0 to RNL_WORKERS_MAX - 1, modulo the number of workers that are
- * not urgent. So computing and communication, or stages of a pipeline, never share a stream by
+ * Keys that select a worker: i from 0 to RNL_WORKERS_MAX - 1, modulo the number of workers, less those
+ * of classes. So computing and communication, or stages of a pipeline, never share a stream by
  * chance. Other keys may select the same worker. For a placed job, i counts its device's workers.
  */
 #define RNL_KEY_WORKER(i) (UINT64_MAX - UINT64_C(1) * (i))
@@ -613,8 +600,7 @@ RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
  *	RNL_NEEDS_CUDA, which is logged; -EOWNERDEAD;
  *	-EINVAL, which is logged: pool or job is NULL; the job was not initialised, has no function,
  *	belongs to a batcher's request, or is placed on a device that the pool does not have; its
- *	barrier, order or class is of another pool, or its class has ended; it is urgent and has a
- *	key or a class; its struct rnl_job_more is refused, see rnl_job_set_more(); a later job of
+ *	barrier, order or class is of another pool, or its class has ended; its struct rnl_job_more is refused, see rnl_job_set_more(); a later job of
  *	its chain comes after a barrier, or has a key, an order or a time; the chain is a circle, or
  *	longer than max_queued.
  * Since: 0.1
@@ -886,7 +872,7 @@ RNL_API int rnl_fill(void *dst, uint8_t value, size_t bytes);
 RNL_API void *rnl_stream(void);
 
 struct rnl_worker_info {
-	int index;		/* 0 to RNL_WORKERS_MAX - 1; urgent workers have the first ones */
+	int index;		/* 0 to RNL_WORKERS_MAX - 1; classes' own workers have the first ones */
 	int device; /* number in the pool: rnl_device_describe(), rnl_job_set_device() */
 	void *data;		/* the pointer that the pool's on_start stored */
 };

@@ -17,8 +17,8 @@ import sys
 import cffi
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HEADERS = ("runnel.h", "runnel/device.h", "runnel/guard.h", "runnel/hold.h", "runnel/map.h",
-           "runnel/memory.h", "runnel/more.h", "runnel/stats.h", "runnel/trace.h")
+HEADERS = ("runnel.h", "runnel/class.h", "runnel/device.h", "runnel/guard.h", "runnel/hold.h",
+           "runnel/map.h", "runnel/memory.h", "runnel/more.h", "runnel/stats.h", "runnel/trace.h")
 # What Python is called for; "+C" because binding.c names them.
 CALLED = """
 extern "Python+C" {

@@ -152,7 +152,7 @@ static void begin(struct buckets *b)
 		program_die("%u ranks are too many for exact sums", b->nr_ranks);
 	processes_agree(&b->set, sizeof(b->set), "options or devices");
 	attr.device = b->device;
-	attr.nr_workers = attr.nr_urgent = b->set.nr_devices;
+	attr.nr_workers = attr.nr_class_workers = b->set.nr_devices;
 	b->pool = program_pool(&attr);
 	for (unsigned d = 0; d < b->set.nr_devices; d++) {
 		void *mem;

@@ -4,13 +4,14 @@
  *
  * DESIGN
  * A device has two workers.  One computes: its jobs share a key, so buckets are computed in order.
- * The other worker is urgent: its stream has the highest priority, so the device prefers blocks of
- * an all-reduce to those of a kernel that fills the device.  It is the device's *reducer*.
+ * The other one is of the class of all-reduces: its stream has the highest priority, so the device
+ * prefers blocks of an all-reduce to those of a kernel that fills the device.  It is the device's
+ * *reducer*.
  *
  * An all-reduce starts after its own barrier, which counts two jobs: the computing of its bucket,
  * and the previous all-reduce.  So its stream waits for the event of its own bucket, and not for
  * later buckets.  A reducer's all-reduces start in bucket order, on all ranks.  If an all-reduce
- * fails, the later ones are cancelled.  (rnl_order needs keys, which urgent jobs cannot have.)
+ * fails, the later ones are cancelled.
  *
  * In a naive run the first barrier counts all computing jobs.  This is the only difference.
  *
@@ -26,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <runnel/class.h>
 #include <runnel/kernel.h>
 
 const char *const way_names[NR_WAYS] = {
@@ -39,6 +41,7 @@ struct compute {
 	struct span *span;		/* NULL: the run is not drawn */
 };
 
+static struct rnl_class *all_reduces;
 static struct compute *computes;	/* device by device */
 static struct reduce *reduces;
 static unsigned nr_buckets, nr_reducers;
@@ -91,10 +94,15 @@ static void job_begin(struct rnl_job *job, int (*fn)(struct rnl_job *job), unsig
 
 void runs_begin(struct buckets *b)
 {
+	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
 	const unsigned nr = b->set.nr_devices * b->set.nr;
 
 	nr_buckets = b->set.nr;
 	nr_reducers = b->transport->one_reducer ? 1 : b->set.nr_devices;
+	attr.name = "all-reduces";
+	attr.nr_workers = b->set.nr_devices;
+	attr.max_queued = nr_buckets;
+	program_must(rnl_class_create(&all_reduces, b->pool, &attr), "a class");
 	computes = calloc(nr, sizeof(*computes));
 	reduces = calloc(nr, sizeof(*reduces));
 	if (!computes || !reduces)
@@ -117,7 +125,7 @@ void runs_begin(struct buckets *b)
 			r->device = l;
 			r->bucket = i;
 			job_begin(&r->job, reduce, l);
-			program_must(rnl_job_set_flags(&r->job, RNL_URGENT), "an urgent job");
+			program_must(rnl_job_set_class(&r->job, all_reduces), "a job of a class");
 			program_must(rnl_barrier_init(&r->before, b->pool), "a barrier");
 			program_must(rnl_job_set_after(&r->job, before), "a job after");
 			if (i)

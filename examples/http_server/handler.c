@@ -6,7 +6,7 @@
  * async: the loop submits the slot's job and continues with its other connections.  The job goes
  * to that loop's completion queue; loop.c reaps it and calls async_reaped().  A slot belongs to the
  * loop, or, from submit to reap, to the worker, so no lock is needed.  A full pool refuses the job,
- * and the client gets an error immediately.  A task's second job, finish(), is urgent.  The job's
+ * and the client gets an error immediately.  A task's second job, finish(), goes first.  The job's
  * deadline applies to its start; the connection's timer applies to the answer: see routes.c.  If
  * that timer has answered the request, the slot has no request any more, and its job is only
  * reaped.  The job records its worker, and the loop records the job's span when it reaps the job.
@@ -98,7 +98,7 @@ static int submit(struct slot *slot, int (*fn)(struct rnl_job *job))
 	if (!ret)
 		ret = rnl_job_set_cq(&slot->job, loop->cq);
 	if (!ret && slot->step == STEP_FINISH)
-		ret = rnl_job_set_flags(&slot->job, RNL_URGENT);
+		ret = rnl_job_set_class(&slot->job, server->finishing);
 	if (!ret && slot->step == STEP_ISSUE && deadline_ns)
 		ret = rnl_job_set_deadline(&slot->job, deadline_ns);
 	return ret ? ret : rnl_submit(server->pool, &slot->job);

@@ -42,6 +42,7 @@
 
 #include <runnel.h>
 #include <runnel/batch.h>
+#include <runnel/class.h>
 #include <runnel/trace.h>
 
 #include "common/program.h"
@@ -160,6 +161,7 @@ struct server {
 	struct place *board;		/* one place per process; NULL: no parent */
 	int leave_fd;			/* an eventfd: the parent orders this process to end */
 	struct rnl_pool *pool;
+	struct rnl_class *finishing;	/* of finish(): they go first */
 	struct rnl_batcher *batcher;	/* of small pictures; NULL: no batches */
 	atomic_llong batch_noted[PROGRAM_WORKERS_MAX]; /* start of the worker's last batch span */
 	struct loop loops[LOOPS_MAX];

@@ -27,7 +27,7 @@
  *
  * A job with a key, and the later jobs of a chain, are charged to their class, but wait in the
  * queue of their worker: a key's order is worth more than a class's. So limits do not hold them
- * back, and only a deadline that is over expires them.
+ * back, only a deadline that is over expires them, and a key's worker is not a class's own.
  *
  * This header may still change before version 1.0.
  */
@@ -41,6 +41,7 @@ extern "C" {
 #endif
 
 #define RNL_CLASSES_MAX 32	/* most classes of a pool */
+#define RNL_CLASS_WORKERS_MAX 64 /* most workers that the classes of a pool have as their own */
 
 struct rnl_class;
 
@@ -52,9 +53,8 @@ enum rnl_class_order {
 
 enum rnl_class_flags {
 	RNL_CLASS_LATE = 1,	/* a job may end late: only a deadline that is over expires it */
-	RNL_CLASS_URGENT = 2,	/* its jobs run on the pool's urgent workers (nr_urgent), and no others:
-				 * their streams have the highest priority of the device. Those
-				 * workers' jobs with RNL_URGENT go first */
+	RNL_CLASS_KEPT_SMS = 2,	/* kernels of its own workers run on the multiprocessors that the
+				 * attribute kept_sms of the pool keeps, and on no others */
 	RNL_CLASS_ADMIT = 4	/* refuses a job that would be late: its submit returns -ETIME if it
 				 * would end after its deadline, or would make queued jobs of
 				 * its class late that have later deadlines (RNL_CLASS_DEADLINE).
@@ -88,9 +88,20 @@ struct rnl_class_attr {
 				 * are then found cancelled or late; 0: no limit */
 	uint32_t burst;		/* most of them at once, after a pause; 0, or fewer than two ms
 				 * have: that many */
+	uint32_t nr_workers;	/* workers of its own, which run its jobs without a key, and no others:
+				 * successive ones of the pool's nr_class_workers, at least one for
+				 * each device. Then priority, weight and floor count no more.
+				 * 0: the pool's workers */
+	uint32_t stream_priority; /* of its own workers' streams, by the device: 0 is the highest,
+				 * 1 the next; beyond the device's levels, which `runnel info` shows:
+				 * the lowest, which the pool's workers have. It applies to kernels,
+				 * not to copies */
+	uint32_t spin_us;	/* time that an idle worker of its own spins before it sleeps, at most
+				 * 1000000; such a worker sees a job some 20 us sooner, and uses a
+				 * CPU all that time. 0: as the pool's workers */
 };
 #define RNL_CLASS_ATTR_INIT \
-	{ sizeof(struct rnl_class_attr), 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(struct rnl_class_attr), 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 #define RNL_CLASS_NO_FLOOR UINT32_MAX	/* floor_permille: priorities alone decide */
 
@@ -98,15 +109,18 @@ struct rnl_class_attr {
  * Creates a class of a pool.
  * @classp: receives the class; unchanged on failure.
  * @attr: copied; NULL means all defaults.
- * Context: any thread. Allocates 6 KiB and the memory of all queued jobs: 27 bytes for each of
+ * Context: any thread; with nr_workers not on a worker of the pool, and it blocks until they are
+ *	attached to their devices. Allocates 6 KiB and the memory of all queued jobs: 27 bytes for each of
  *	max_queued, rounded up to a power of two, and as much for each device if the pool has
  *	several.
  * Return: 0, and rnl_class_destroy() may be called for the class later; the pool's end frees it,
- *	too. -EINVAL classp or pool is NULL, an attribute is out of its range, or the class is for
- *	urgent workers and the pool has none, which is logged;
+ *	too. -EINVAL classp or pool is NULL, an attribute is out of its range, or one is
+ *	for workers or SMs that the class or the pool does not have, which is logged;
  *	-E2BIG attr is newer than the library and sets a field that the library does not know;
- *	-EAGAIN the pool has RNL_CLASSES_MAX classes; -ESHUTDOWN the pool is closed; -ENOMEM;
- *	-EOWNERDEAD.
+ *	-EAGAIN the pool has RNL_CLASSES_MAX classes, or too few of
+ *	nr_class_workers in a row are left, which is logged; -EBUSY on a worker of the pool, with
+ *	nr_workers; the errors of rnl_pool_resize() for workers that cannot start; -ESHUTDOWN the
+ *	pool is closed; -ENOMEM; -EOWNERDEAD.
  * Since: 0.2
  */
 RNL_API int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
@@ -127,7 +141,7 @@ RNL_API void rnl_class_destroy(struct rnl_class *cls);
  * Sets the class of a job for its later submits. A submit returns -EINVAL if the class is of
  * another pool or has ended, -EAGAIN if it has max_queued jobs, and -ETIME if it has
  * RNL_CLASS_ADMIT and the job would be late. Only the class of a chain's first job counts, and not
- * that of a notice or of a job of rnl_barrier_notify(). A job of a class cannot be urgent.
+ * that of a notice or of a job of rnl_barrier_notify().
  * @cls: NULL: the pool's own class.
  * Return: 0; -EINVAL job is NULL or was not initialised, which is logged; -EBUSY the job was
  *	submitted and is not done; -EOWNERDEAD.

@@ -120,7 +120,7 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * notice, and reads again when the notice arrives. If there is no room at its submit, the notice
  * waits, and starts before the jobs that are queued by then; otherwise it starts after them, so it
  * may submit itself again. A submit may still find no space: in the part of max_queued of a key's
- * worker, of one device's workers or of the urgent workers; for a chain of more than half of
+ * worker, or of one device's workers; for a chain of more than half of
  * max_queued jobs; in its barrier; or in its class, whose jobs are in no worker's queue: if a class
  * is full, submit again when one of its jobs is done.
  * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. This notice may be
@@ -132,7 +132,7 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  *
  * A submit refuses these combinations: a later job of a chain with anything but a trace id; a time
  * with a barrier to come after, or with an order; a notice with a barrier, a next job in its chain,
- * a key, an order or a time; an order with urgency, or with a key other than the order's.
+ * a key, an order or a time; an order with a key other than the order's.
  * @more: NULL removes the settings, but not the barrier of rnl_job_set_after(). The struct that the
  *	job named until now must be valid until this call returns.
  * Return: 0; -EINVAL job is NULL or was not initialised, or `more` was initialised again while the

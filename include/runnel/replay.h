@@ -16,7 +16,7 @@ extern "C" {
  * the worker calls the functions of several such jobs, and then issues their work together: all
  * copies, and the kernels as a graph. So small jobs take fewer driver calls. Kernels of
  * RNL_KERNEL() go into graphs, and a graph runs the kernels of several jobs concurrently. Single
- * jobs, urgent jobs, jobs of a chain, all jobs during a trace, and a function's first runs, which
+ * jobs, jobs of a chain, all jobs during a trace, and a function's first runs, which
  * the guard watches, run as usual. A library built with a toolkit before CUDA 13, and a pool with
  * kept_sms, issue each gathered call separately.
  * The function must issue work only by rnl_ calls, and must not wait for other jobs. A call of

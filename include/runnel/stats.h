@@ -47,7 +47,7 @@ struct rnl_guard_stats {
  */
 struct rnl_pool_stats {
 	uint32_t size;		/* sizeof(struct rnl_pool_stats) */
-	uint32_t nr_workers;	/* workers that serve now, urgent ones included */
+	uint32_t nr_workers;	/* workers that serve now, and classes' own */
 	uint64_t accepted;	/* jobs accepted since the pool was created; a submit that is just
 				 * being refused may count, too */
 	uint64_t done;		/* jobs done, with any result */

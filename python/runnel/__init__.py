@@ -11,6 +11,7 @@ from _runnel import lib as _lib
 from .barrier import Barrier
 from .errors import Cancelled, Closed, Error, Full, Late
 from .job import Hold, Job, hold, is_cancelled
+from .job_class import JobClass
 from .map import Chunk
 from .memory import DeviceArray, scratch
 from .pool import EMPTY, SPACE, Pool, describe, setup, worker_key
@@ -22,6 +23,6 @@ _version = _lib.rnl_version()
 __version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
 
 __all__ = ["Barrier", "Cancelled", "Chunk", "Closed", "DeviceArray", "EMPTY", "Error", "Full",
-           "Hold", "Job", "Late", "Pool", "Queue", "SPACE", "copy", "cupy_stream",
+           "Hold", "Job", "JobClass", "Late", "Pool", "Queue", "SPACE", "copy", "cupy_stream",
            "describe", "fill", "hold", "is_cancelled", "launch", "numba_stream", "scratch",
            "setup", "stream", "torch_stream", "worker", "worker_key"]

@@ -23,6 +23,7 @@ from . import forks, map as maps, memory
 from .barrier import Barrier
 from .errors import Closed, check, check_start, log, nanoseconds, on_worker, refusal, wait
 from .job import Job, is_stream_of, wait_elsewhere
+from .job_class import JobClass
 from .queue import Queue, chosen, loop_queue, sweep
 
 SPACE, EMPTY = lib.RNL_SPACE, lib.RNL_EMPTY	# Pool.submit(when=)
@@ -39,7 +40,7 @@ _numbers = itertools.count(1)	# numbers of the pools, used as their log_arg
 
 
 def worker_key(i: int) -> int:
-    """Returns a key that selects worker i, modulo the number of workers that are not urgent."""
+    """Returns a key that selects worker i, modulo the number of workers."""
     i = operator.index(i)
     if not 0 <= i < lib.RNL_WORKERS_MAX:
         raise ValueError(f"worker_key(): i is {i!r}; it must be 0 to {lib.RNL_WORKERS_MAX - 1}")
@@ -95,7 +96,7 @@ class Pool:
     nr_workers: 0 means the number of CPUs, but at most 8 for each device.
     device: "cuda", "cuda:1", "cuda:all", "host"; "auto" is a GPU if one answers, else the host.
     name: the prefix of the threads' names. cpus: worker i runs on CPU cpus[i % len(cpus)].
-    attributes: numbers of struct rnl_pool_attr: nr_urgent, max_queued, max_in_flight, ...
+    attributes: numbers of struct rnl_pool_attr: nr_class_workers, max_queued, max_in_flight, ...
 
     The streams are private: README.md has the reason. The end of `with`, or `async with`, closes
     the pool and waits for its jobs. The close cancels jobs that wait for their time or for space,
@@ -247,7 +248,13 @@ class Pool:
 
     # ---- jobs ----
 
-    def submit(self, fn: Callable, *args: Any, key: Optional[Hashable] = None, urgent: bool = False,
+    def job_class(self, name: str, **attributes: int) -> JobClass:
+        """Makes a class of jobs. attributes: numbers of struct rnl_class_attr: priority, weight,
+        max_queued, max_jobs, deadline_ns, nr_workers, ... Not on a worker with nr_workers."""
+        return JobClass(self, name, attributes)
+
+    def submit(self, fn: Callable, *args: Any, key: Optional[Hashable] = None,
+               cls: Optional[JobClass] = None,
                device: Optional[int] = None, barrier: Optional[Barrier] = None,
                after: Union[None, Barrier, Iterable[Barrier]] = None,
                deadline: Optional[float] = None, at: Optional[float] = None, when: Optional[int] = None,
@@ -255,7 +262,7 @@ class Pool:
         """Submits fn(*args) to the workers, and returns the job. In a coroutine, `await job`.
 
         key: one worker runs all jobs with this key, in the order of their submits.
-        urgent: the workers for urgent jobs (nr_urgent) run it, on a stream of high priority.
+        cls: its class, of Pool.job_class(): a share, a priority, limits, workers of its own.
         device: number of the device in the pool. barrier: counts the job. after: a barrier, or
         several, whose jobs come first.
         deadline: seconds; a job that has not started by then, or is still held then, raises Late.
@@ -277,10 +284,10 @@ class Pool:
         try:
             job = Job(self, fn, args, queue)
             try:
-                more = (device, barrier, after, deadline, at, when)
-                plain = not urgent and all(value is None for value in more)
+                more = (cls, device, barrier, after, deadline, at, when)
+                plain = all(value is None for value in more)
                 if not plain:
-                    self._set(job, urgent, device, barrier, after, deadline)
+                    self._set(job, cls, device, barrier, after, deadline)
                 ret = self._submit(job, plain, key, at, when,
                                    0 if loop or is_stream_of(self) else timeout)
             except BaseException:
@@ -293,8 +300,8 @@ class Pool:
         finally:
             self._leave()
 
-    def _set(self, job: Job, urgent: bool, device: Optional[int], barrier: Optional[Barrier],
-             after: Union[None, Barrier, Iterable[Barrier]], deadline: Optional[float]) -> None:
+    def _set(self, job: Job, cls: Optional[JobClass], device: Optional[int],
+             barrier: Optional[Barrier], after: Union[None, Barrier, Iterable[Barrier]], deadline: Optional[float]) -> None:
         c = job._c
         job._prepare()
         befores = list(after) if isinstance(after, (list, tuple)) else [] if after is None else [after]
@@ -302,7 +309,10 @@ class Pool:
             if not isinstance(given, Barrier) and not (given is None and name == "barrier"):
                 raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
         job._barrier, job._after = barrier, befores
-        ret = lib.rnl_job_set_flags(c, lib.RNL_URGENT) if urgent else 0
+        if cls is not None and (not isinstance(cls, JobClass) or cls._c is None):
+            raise TypeError(f"Pool.submit(): cls is {cls!r}; it must be a class of Pool.job_class() that is "
+                            "not closed")
+        ret = lib.rnl_job_set_class(c, cls._c) if cls is not None else 0
         if not ret and device is not None:
             if not isinstance(device, int) or not 0 <= device < len(self.devices):
                 raise ValueError(f"Pool.submit(): device is {device!r}; the pool has 0 to "
@@ -384,7 +394,7 @@ class Pool:
         check(ret, "Pool.drain()")
 
     def resize(self, nr_workers: int) -> None:
-        """Changes the number of workers that are not urgent. Other threads may submit meanwhile."""
+        """Changes the number of workers that are not a class's own. Other threads may submit meanwhile."""
         with self._use("Pool.resize()") as c:
             try:
                 check_start(lambda: lib.rnl_pool_resize(c, nr_workers), self._log_arg,

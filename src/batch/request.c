@@ -19,7 +19,7 @@
 #define RELEASE "rnl_request_release()"
 
 #define NOT_FOR_REQUESTS \
-	(RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_PLACED | \
+	(RNL__JOB_LEADS | RNL__JOB_DEADLINE | RNL__JOB_PLACED | \
 	 RNL__JOB_GATHERS | RNL__JOB_REPLAYS)
 
 enum { IDLE, RESERVED, COMMITTED };
@@ -99,7 +99,6 @@ static const char *not_for_requests(const struct rnl_job *job)
 {
 	static const struct { uint32_t flag; const char *why; } flags[] = {
 		{ RNL__JOB_LEADS, "has a job behind it, by rnl_job_set_then()" },
-		{ RNL__JOB_URGENT, "is urgent, by RNL_URGENT" },
 		{ RNL__JOB_DEADLINE, "has a deadline, by rnl_job_set_deadline()" },
 		{ RNL__JOB_PLACED, "is placed, by rnl_job_set_device()" },
 		{ RNL__JOB_GATHERS, "is gathered, by RNL_GATHER" },

@@ -50,6 +50,7 @@ struct rnl_class {
 	_Atomic uint32_t max_queued;	/* in each of `queues` */
 	_Atomic uint32_t max_jobs;	/* 0: no limit, here and below */
 	_Atomic uint64_t max_ns, interval_ns, burst_ns, deadline_ns;
+	_Atomic uint64_t workers;	/* a bit for each of its own */
 	unsigned nr_queues;		/* constant */
 	/* [0]: for any device; [1 + i]: placed on device i.  Replaced by a creation with more jobs. */
 	_Atomic(struct rnl__prioq *) queues;
@@ -85,10 +86,10 @@ static inline void rnl__class_wake_space(struct rnl_class *c)
 		rnl__eventcount_wake_one(&c->space);
 }
 
-/* Returns true if urgent workers serve the class. */
-static inline bool rnl__class_is_urgent(struct rnl_class *c)
+/* Returns a bit for each worker of the class's own; 0: it has none, and the staff serves it. */
+static inline uint64_t rnl__class_workers(const struct rnl_class *c)
 {
-	return rnl__figure_read(&c->flags) & RNL_CLASS_URGENT;
+	return rnl__figure_read(&((struct rnl_class *)(uintptr_t)c)->workers);
 }
 
 /* Returns what a job names the class by. */

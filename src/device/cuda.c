@@ -290,7 +290,6 @@ static int describe(struct rnl__cuda_device *device, int ordinal)
 	rnl__cuda_guard_init();
 	device->registers = prop.canUseHostPointerForRegisteredMem;
 	device->base.ops = &ops;
-	device->base.priorities = true;
 	device->base.failed = &failed_code;
 	device->base.info = (struct rnl_device_info){
 		.size = sizeof(struct rnl_device_info),

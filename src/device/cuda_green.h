@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A GPU's multiprocessors (SMs) in two sets, on CUDA: those kept for urgent streams, and the rest.
+ * A GPU's multiprocessors (SMs) in two sets, on CUDA: those kept for some streams, and the rest.
  *
  * DESIGN
  *	Each set is a green context of the driver, and a stream is made in one of the two.  A green

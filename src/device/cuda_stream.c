@@ -29,45 +29,53 @@ static struct cuda_stream *cuda_own_stream(void)
 
 /* ---- attach, detach ------------------------------------------------------ */
 
-/* Creates a non-blocking stream for the thread. */
-static cudaError_t make_private(struct cuda_stream *stream, bool urgent)
+/* Returns the current device's priority of a level: struct rnl__stream_wish. */
+static cudaError_t priority_of(unsigned level, int *priority)
 {
 	int least = 0, greatest = 0;
 	cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+
+	/* A smaller number is a higher priority. */
+	*priority = level < (unsigned)(least - greatest) ? greatest + (int)level : least;
+	return code;
+}
+
+/* Creates a non-blocking stream for the thread. */
+static cudaError_t make_private(struct cuda_stream *stream, const struct rnl__stream_wish *wish)
+{
+	int priority = 0;
+	cudaError_t code = priority_of(wish->level, &priority);
 
 	if (code == cudaSuccess)
 		code = cudaEventCreateWithFlags(&stream->joins, cudaEventDisableTiming);
 	if (code != cudaSuccess)
 		return code;
 	code = stream->sms ?
-		rnl__cuda_green_stream(stream->sms, urgent, urgent ? greatest : least, &stream->own) :
-		cudaStreamCreateWithPriority(&stream->own, cudaStreamNonBlocking,
-					     urgent ? greatest : least);
+		rnl__cuda_green_stream(stream->sms, wish->kept, priority, &stream->own) :
+		cudaStreamCreateWithPriority(&stream->own, cudaStreamNonBlocking, priority);
 	if (code != cudaSuccess)
 		(void)cudaEventDestroy(stream->joins);
 	return code;
 }
 
 /* Makes CUDA create the thread's default stream now, not at the first job. */
-static cudaError_t ready_stream(cudaStream_t handle, bool urgent)
+static cudaError_t ready_stream(cudaStream_t handle, unsigned level)
 {
 	cudaStreamAttrValue value = { 0 };
-	int least = 0, greatest = 0;
 	cudaError_t code = cudaStreamQuery(handle);
 
 	if (code == cudaErrorNotReady)
 		code = cudaSuccess;	/* the stream has work already */
-	if (code != cudaSuccess || !urgent)
+	if (code != cudaSuccess || level == RNL__LEVEL_LOWEST)
 		return code;
-	code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+	code = priority_of(level, &value.priority);
 	if (code != cudaSuccess)
 		return code;
-	value.priority = greatest;
 	return cudaStreamSetAttribute(handle, cudaStreamAttributePriority, &value);
 }
 
-int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind, bool urgent,
-			    struct rnl__sms *sms, struct rnl__stream **streamp)
+int rnl__cuda_stream_attach(struct rnl__device *base, const struct rnl__stream_wish *wish,
+			    struct rnl__stream **streamp)
 {
 	struct rnl__cuda_device *device = (struct rnl__cuda_device *)base;
 	struct cuda_stream *stream = calloc(1, sizeof(*stream));
@@ -76,14 +84,14 @@ int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind,
 
 	if (!stream)
 		return -ENOMEM;
-	stream->sms = sms;
+	stream->sms = wish->sms;
 	code = cudaSetDevice(base->info.ordinal);
 	if (code == cudaSuccess)
 		code = rnl__cuda_memory_ready(device);
 	if (code == cudaSuccess)
-		code = ready_stream(handle, urgent);
-	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
-		code = make_private(stream, urgent);
+		code = ready_stream(handle, wish->level);
+	if (code == cudaSuccess && wish->kind == RNL_STREAM_PRIVATE) {
+		code = make_private(stream, wish);
 		handle = stream->own;
 	}
 	if (code != cudaSuccess) {
@@ -99,9 +107,9 @@ int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind,
 		rnl__cuda_kernels_init(handle);
 	device->has_kernels = true;
 	pthread_mutex_unlock(&device->lock);
-	stream->graphs = sms ? NULL : rnl__cuda_graphs_create();
+	stream->graphs = wish->sms ? NULL : rnl__cuda_graphs_create();
 	stream->base.device = base;
-	stream->base.some_sms = sms != NULL;
+	stream->base.some_sms = wish->sms != NULL;
 	stream->base.native = handle;
 	*streamp = &stream->base;
 	return 0;

@@ -13,8 +13,8 @@
 #include "device/device.h"
 
 /* The device's operations. */
-int rnl__cuda_stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
-			    struct rnl__sms *sms, struct rnl__stream **streamp);
+int rnl__cuda_stream_attach(struct rnl__device *device, const struct rnl__stream_wish *wish,
+			    struct rnl__stream **streamp);
 void rnl__cuda_stream_detach(struct rnl__stream *stream);
 unsigned rnl__cuda_stream_replay(const struct rnl__gather *gather, unsigned step);
 int rnl__cuda_stream_idle(void);

@@ -13,9 +13,7 @@
  *	Backends know nothing of pools, workers, job states and barriers.
  *
  *	op		called by	may block	notes
- *	attach		the thread	yes		the thread owns the stream from now on; an
- *							urgent stream has the highest priority; a
- *							private one may be limited to a set of SMs
+ *	attach		the thread	yes		the thread owns the stream from now on
  *	detach		the thread	yes		waits for the stream
  *	copy_all	attached	as the device	copies, in any order; false: the caller must
  *							issue each by copy, even if some were issued
@@ -59,7 +57,7 @@
  *	divert		attached	no		on: attaches the default stream, which
  *							waits for the private one; off: the reverse
  *	errno_of	any		no		errno of a code of rnl__units_error()
- *	sms_create	any		yes		keeps SMs for urgent streams; `why` receives
+ *	sms_create	any		yes		keeps SMs for some streams; `why` receives
  *							the reason of an error but -ENOMEM, or what
  *							is kept; -EINVAL: the number cannot be kept
  *							(NULL: the device has no SMs)
@@ -78,6 +76,7 @@
 #ifndef RNL_DEVICE_H
 #define RNL_DEVICE_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -99,7 +98,7 @@ struct rnl__notes;
 /* The issued work of a function, which can be issued again.  Each backend defines it. */
 struct rnl__record;
 
-/* A device's multiprocessors (SMs) in two sets: kept for urgent streams, and the rest. */
+/* A device's multiprocessors (SMs) in two sets: kept for some streams, and the rest. */
 struct rnl__sms;
 
 #define RNL__WHY_BYTES 256
@@ -176,9 +175,19 @@ struct rnl__args {
 	unsigned char data[RNL_JOB_ARGS_MAX];
 };
 
+/* The stream that a thread is to have. */
+struct rnl__stream_wish {
+	enum rnl_stream_kind kind;
+	unsigned level;			/* of priority, 0 is the highest; beyond the last: the lowest */
+	struct rnl__sms *sms;		/* a private stream runs on these SMs only; NULL: on all */
+	bool kept;			/* on the kept ones, or on the rest */
+};
+
+#define RNL__LEVEL_LOWEST UINT_MAX
+
 struct rnl__device_ops {
-	int (*attach)(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
-		      struct rnl__sms *sms, struct rnl__stream **streamp);
+	int (*attach)(struct rnl__device *device, const struct rnl__stream_wish *wish,
+		      struct rnl__stream **streamp);
 	void (*detach)(struct rnl__stream *stream);
 	int (*copy)(const struct rnl__copy *copy);
 	bool (*copy_all)(const struct rnl__copy *const *copies, unsigned nr);
@@ -220,7 +229,6 @@ struct rnl__device {
 	struct rnl__areas *areas; /* DEVICE and SCRATCH memory; NULL: kind_of is as fast */
 	struct rnl_device_info info;
 	bool counts;		/* stream->issued shows if a job issued work; false on a GPU */
-	bool priorities;	/* kernels of an urgent stream take precedence */
 	_Atomic int *failed;	/* code of the sticky error; 0: there was none */
 	_Atomic uint64_t nr_slow; /* figure: calls that allocated, freed, or made an event */
 };

@@ -54,15 +54,14 @@ static int host_issue(const struct rnl__host_op *op)
 	return 0;
 }
 
-static int host_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
-		       struct rnl__sms *sms, struct rnl__stream **streamp)
+static int host_attach(struct rnl__device *device, const struct rnl__stream_wish *wish,
+		       struct rnl__stream **streamp)
 {
 	struct host_stream *stream;
 	int ret;
 
-	(void)kind;	/* there is no legacy stream, so both kinds are the same */
-	(void)urgent;	/* there are no priorities */
-	(void)sms;	/* there are no sets: the table has no sms_create */
+	/* There are no priorities, no sets of SMs, and no legacy stream, so both kinds are the same. */
+	(void)wish;
 	stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return -ENOMEM;

@@ -112,7 +112,8 @@ static unsigned list_joined(struct rnl_barrier *b, unsigned *nextp, struct joine
 
 		if (place)
 			joined[nr++] = (struct joined){ worker_at(place), place };
-		else if (i >= NR_PLACES && others >> worker % 64 & 1 && !has_place(b, worker))
+		else if (i >= NR_PLACES && others >> worker % 64 & 1 && !has_place(b, worker) &&
+			 rnl__worker_has_stream(rnl__worker_at(b->pool, worker)))
 			joined[nr++] = (struct joined){ worker, 0 };
 	}
 	*nextp = i;

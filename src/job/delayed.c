@@ -41,7 +41,7 @@ static void delayed_note(struct rnl_pool *pool, struct rnl_job *job)
 	if (job->flags & RNL__JOB_LAST)
 		return;
 	rnl__figure_add(&pool->nr_for_space, 1u);
-	/* A notice that finds space is not urgent: it may submit itself again and again. */
+	/* A notice that finds space waits its turn: it may submit itself again and again. */
 	if (!rnl__pool_has_room(pool))
 		job->flags |= RNL__JOB_FIRST;
 }

@@ -158,20 +158,18 @@ int64_t rnl_clock(void)
 
 int rnl_job_set_flags(struct rnl_job *job, unsigned flags)
 {
-	const unsigned all = RNL_URGENT | RNL_GATHER | RNL_REPLAY | RNL_REPLAY_CAPTURE;
+	const unsigned all = RNL_GATHER | RNL_REPLAY | RNL_REPLAY_CAPTURE;
 	int ret = rnl__job_settable(job, "rnl_job_set_flags()");
 
 	if (ret)
 		return ret;
 	if (flags & ~all)
-		return rnl__invalid(NULL, "rnl_job_set_flags(): flags are %#x, and %#x is none of RNL_URGENT, "
+		return rnl__invalid(NULL, "rnl_job_set_flags(): flags are %#x, and %#x is none of "
 				    "RNL_GATHER, RNL_REPLAY and RNL_REPLAY_CAPTURE", flags, flags & ~all);
 	if (flags & RNL_REPLAY && flags & RNL_REPLAY_CAPTURE)
 		return rnl__invalid(NULL, "rnl_job_set_flags(): RNL_REPLAY and RNL_REPLAY_CAPTURE "
 				    "exclude each other: set one of them");
-	job->flags &= ~(RNL__JOB_URGENT | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CAPTURED);
-	if (flags & RNL_URGENT)
-		job->flags |= RNL__JOB_URGENT;
+	job->flags &= ~(RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CAPTURED);
 	if (flags & RNL_GATHER)
 		job->flags |= RNL__JOB_GATHERS;
 	if (flags & RNL_REPLAY)

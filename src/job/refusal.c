@@ -30,8 +30,6 @@ const char *rnl__refusal_clash(const struct rnl_job *job, unsigned lane)
 		return "has a time, and comes after a barrier";
 	if (has & RNL__JOB_AT && has & RNL__JOB_ORDER)
 		return "has a time, and is in an order";
-	if (keyed && has & RNL__JOB_URGENT)
-		return "is urgent, and so cannot have a key or an order";
 	if (has & RNL__JOB_KEY && has & RNL__JOB_ORDER && job->key != job->more->order->key)
 		return "is in an order, and has another key than the order";
 	return NULL;

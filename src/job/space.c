@@ -78,7 +78,6 @@ static int wait_for_queue(struct rnl_pool *pool, struct rnl_job *job, uint64_t d
 {
 	const struct rnl__wish wish = {
 		.job = job, .keyed = job->flags & RNL__JOB_KEY, .key = job->key,
-		.urgent = job->flags & RNL__JOB_URGENT,
 	};
 	bool late = false;
 

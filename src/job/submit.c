@@ -86,9 +86,6 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		return ret;
 	}
 	job->flags |= lane;
-	/* The first job of a chain decides its urgency. */
-	if (job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)))
-		job->flags |= RNL__JOB_FIRST;
 	/* The order may be gone when its jobs are queued. */
 	if (job->flags & RNL__JOB_ORDER)
 		job->key = job->more->order->key;
@@ -407,7 +404,7 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 /* Returns true if a claimed job may be in a row, because any worker may run it. */
 static bool in_a_row(const struct rnl_job *job)
 {
-	return !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | RNL__JOB_KEY |
+	return !(job->flags & (RNL__JOB_LEADS | RNL__JOB_PLACED | RNL__JOB_KEY |
 			       RNL__JOB_MORE | RNL__JOB_CLASS)) && !job->after;
 }
 

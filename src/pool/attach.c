@@ -30,12 +30,12 @@ static void make_key(void)
 	key_result = -pthread_key_create(&at_exit, detach_at_exit);
 }
 
-int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
-		   struct rnl__sms *sms, const char *what)
+int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device,
+		   const struct rnl__stream_wish *wish, const char *what)
 {
-	const int ret = rnl__stream_attach(device, pool->stream, urgent, sms);
+	const int ret = rnl__stream_attach(device, wish);
 
-	if (ret == -ENOTSUP && sms)
+	if (ret == -ENOTSUP && wish->sms)
 		rnl__pool_log(pool, RNL_LOG_ERROR, "%s: CUDA makes no stream that is limited to some "
 			      "multiprocessors: leave the attribute kept_sms 0", what);
 	/* Only a stream of the host device has a thread. */
@@ -53,7 +53,7 @@ int rnl__attach_keep_sms(struct rnl_pool *pool, uint32_t nr, const char *call)
 		ret = device->ops->sms_create ?
 			device->ops->sms_create(device, nr, why, &pool->sms[i]) : -ENOTSUP;
 		if (!ret)
-			rnl__pool_log(pool, RNL_LOG_INFO, "%s: %s are kept for urgent workers; other pools "
+			rnl__pool_log(pool, RNL_LOG_INFO, "%s: %s are kept for classes; other pools "
 				      "and the program's own streams still use all", call, why);
 		else if (why[0])
 			rnl__pool_log(pool, RNL_LOG_ERROR, "%s: kept_sms is %u: %s", call, nr, why);
@@ -95,7 +95,8 @@ int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused)
 	pthread_once(&key_once, make_key);
 	if (key_result)
 		return -ENOMEM;
-	ret = rnl__attach_to(pool, rnl__pool_any_device(pool), false, NULL, call);
+	ret = rnl__attach_to(pool, rnl__pool_any_device(pool),
+			     &(struct rnl__stream_wish){ pool->stream, RNL__LEVEL_LOWEST, NULL, false }, call);
 	if (ret)
 		return ret;
 	/* The destructor runs for any value but NULL. */

@@ -7,7 +7,7 @@
  *	attaches by rnl_thread_attach() or by a call that needs a stream.  It detaches by
  *	rnl_thread_attach(NULL), or at its end by the destructor of a POSIX key.
  *	A thread has one stream.  The stream serves all pools that have its device.
- *	If a pool keeps SMs for its urgent workers, its workers' streams are limited to those SMs or
+ *	If a pool keeps SMs for its classes, its workers' streams are limited to those SMs or
  *	to the rest.  Other threads' streams are not: they may outlive the pool.
  */
 #ifndef RNL_ATTACH_H
@@ -18,17 +18,17 @@
 #include <runnel.h>
 
 struct rnl__device;
-struct rnl__sms;
+struct rnl__stream_wish;
 
 /*
  * Attaches like rnl__stream_attach(), to a device of the pool.  If the host device cannot start the
  * stream's thread, logs why.
  */
-int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
-		   struct rnl__sms *sms, const char *what);
+int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device,
+		   const struct rnl__stream_wish *wish, const char *what);
 
 /*
- * Keeps SMs of each of the pool's devices for its urgent workers.  Returns 0, or the error, which
+ * Keeps SMs of each of the pool's devices for classes.  Returns 0, or the error, which
  * is logged for @call.
  */
 int rnl__attach_keep_sms(struct rnl_pool *pool, uint32_t nr, const char *call);

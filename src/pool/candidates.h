@@ -3,8 +3,7 @@
  * Candidates: the workers that a job may go to.
  *
  * DESIGN
- *	An urgent job without a key goes to the urgent workers, if there are any.  All other jobs go
- *	to the staff.  In a pool of n devices, worker i has device i % n, so any n consecutive
+ *	Jobs go to the staff; a class's own workers take only from their class.  In a pool of n devices, worker i has device i % n, so any n consecutive
  *	workers have all devices.  A placed job goes to a worker of its device: every n-th is one.
  *	A key maps to a device, and there to a worker.
  *	Everything is inlined, because each submit passes through it.
@@ -29,17 +28,12 @@ struct rnl__candidates {
 	bool mixed;			/* the candidates have several devices */
 };
 
-/* Returns all urgent workers, or the staff. */
+/* Returns the staff. */
 static inline struct rnl__candidates rnl__candidates_all(struct rnl_pool *pool,
-							 struct rnl__staff staff, bool urgent)
+							 struct rnl__staff staff)
 {
-	const bool mixed = pool->devices.nr > 1;
-
-	if (urgent && pool->nr_urgent)
-		return (struct rnl__candidates){ &pool->urgent_idle_set, 0, pool->nr_urgent, 1,
-						 RNL__ANY_WORKER, mixed };
-	return (struct rnl__candidates){ &pool->idle_set, pool->nr_urgent, staff.nr, 1,
-					 RNL__ANY_WORKER, mixed };
+	return (struct rnl__candidates){ &pool->idle_set, pool->nr_class_workers, staff.nr, 1,
+					 RNL__ANY_WORKER, pool->devices.nr > 1 };
 }
 
 /* Returns the mixed candidates that have this device. */
@@ -60,8 +54,7 @@ static inline struct rnl__candidates rnl__candidates_of(struct rnl_pool *pool,
 							struct rnl__staff staff,
 							const struct rnl_job *job)
 {
-	const bool urgent = job->flags & RNL__JOB_URGENT && !(job->flags & RNL__JOB_KEYED);
-	struct rnl__candidates from = rnl__candidates_all(pool, staff, urgent);
+	struct rnl__candidates from = rnl__candidates_all(pool, staff);
 
 	if (from.mixed && job->flags & RNL__JOB_PLACED)
 		return rnl__candidates_on(pool, from, rnl__job_device(job));

@@ -253,7 +253,7 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 
 int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker)
 {
-	struct rnl__candidates from = rnl__candidates_all(pool, rnl__pool_staff(pool), false);
+	struct rnl__candidates from = rnl__candidates_all(pool, rnl__pool_staff(pool));
 	int space;
 
 	*worker = choose_open(pool, &from);
@@ -307,7 +307,7 @@ static struct rnl__eventcount *eventcount_of(struct rnl_pool *pool, struct rnl__
 										      wish->job),
 								   wish->key))
 				->space;
-	return &pool->space[wish->urgent && pool->nr_urgent];
+	return &pool->space;
 }
 
 struct rnl__eventcount *rnl__choose_listen_for_space(struct rnl_pool *pool,
@@ -331,11 +331,7 @@ struct rnl__eventcount *rnl__choose_listen_for_space(struct rnl_pool *pool,
 static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed,
 			const uint64_t *takers)
 {
-	struct rnl__idle_set *idle_set = w->urgent ? &pool->urgent_idle_set : &pool->idle_set;
-
-	if (rnl__park_wake(&w->park) || keyed)
-		return;
-	if (!rnl__idle_set_any(&pool->idle_set) && !rnl__idle_set_any(idle_set))
+	if (rnl__park_wake(&w->park) || keyed || !rnl__idle_set_any(&pool->idle_set))
 		return;
 	/*
 	 * [choose.W1] relaxed: the put's full barrier [queue.E1] precedes this look at an awake
@@ -344,8 +340,6 @@ static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed
 	if (rnl__worker_attends(w))
 		return;
 	/* The worker is busy: a worker that sleeps may steal the job. */
-	if (w->urgent && (rnl__idle_set_wake_one(idle_set, takers) || w->device->priorities))
-		return;
 	rnl__idle_set_wake_one(&pool->idle_set, takers);
 }
 

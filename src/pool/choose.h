@@ -59,7 +59,7 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home);
 /* The job of a submit that waits for space. */
 struct rnl__wish {
 	const struct rnl_job *job;
-	bool keyed, urgent;
+	bool keyed;
 	uint64_t key;
 };
 

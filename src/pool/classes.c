@@ -96,11 +96,6 @@ int rnl__classes_enter(struct rnl_pool *pool, struct rnl_job *job)
 	if (!c || !go_inside(classes, c, job->class_id))
 		return rnl__invalid(&pool->log, "submit: the class of job %p is of another pool, or has "
 				    "ended", (const void *)job);
-	if (job->flags & RNL__JOB_URGENT) {
-		go_outside(classes, c);
-		return rnl__invalid(&pool->log, "submit: job %p is urgent, and has a class: give its "
-				    "class a smaller priority instead", (const void *)job);
-	}
 	if (rnl__figure_read(&c->flags) & RNL_CLASS_ADMIT && !is_admitted(c, job)) {
 		go_outside(classes, c);
 		return -ETIME;
@@ -167,14 +162,22 @@ static uint64_t key_of(struct rnl_class *c, const struct rnl_job *job)
 					     (RNL__CLASS_KEY_HALF - 1);
 }
 
+/* Returns one of the places of the bits, of which there is one at least. */
+static unsigned one_of(uint64_t bits, unsigned random)
+{
+	for (unsigned skip = random % (unsigned)__builtin_popcountll(bits); skip; skip--)
+		bits &= bits - 1;
+	return (unsigned)__builtin_ctzll(bits);
+}
+
 /*
  * Wakes a worker for a job in a class's queue: an idle one, or else any one, which may nap while its
  * device works.  A full barrier precedes.
  */
 static void wake_any(struct rnl_pool *pool, struct rnl_class *c, unsigned queue, uint64_t random)
 {
-	struct rnl__candidates from = rnl__candidates_all(pool, rnl__pool_staff(pool),
-							  rnl__class_is_urgent(c));
+	struct rnl__candidates from = rnl__candidates_all(pool, rnl__pool_staff(pool));
+	uint64_t own = rnl__class_workers(c);
 	unsigned worker;
 
 	if (queue)
@@ -182,6 +185,8 @@ static void wake_any(struct rnl_pool *pool, struct rnl_class *c, unsigned queue,
 	if (rnl__classes_wake_idle(pool, c, from.among))
 		return;
 	worker = rnl__candidates_worker(&from, (unsigned)(random % from.nr));
+	if (own)
+		worker = one_of(own & rnl__among(from.among, 0), (unsigned)random);
 	rnl__park_wake(&rnl__worker_at(pool, worker)->park);
 }
 

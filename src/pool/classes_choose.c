@@ -9,12 +9,11 @@
 
 bool rnl__classes_wake_idle(struct rnl_pool *pool, struct rnl_class *c, const uint64_t *among)
 {
-	const bool urgent = rnl__class_is_urgent(c);
+	/* Workers of classes are in the first word of their set. */
+	const uint64_t own = rnl__class_workers(c) & rnl__among(among, 0);
 
-	if (urgent && rnl__idle_set_wake_one(&pool->urgent_idle_set, among))
-		return true;
-	if (urgent && rnl__pool_any_device(pool)->priorities)
-		return false;
+	if (rnl__class_workers(c))
+		return rnl__idle_set_wake_one(&pool->class_idle_set, &own);
 	return rnl__idle_set_any(&pool->idle_set) && rnl__idle_set_wake_one(&pool->idle_set, among);
 }
 
@@ -31,9 +30,8 @@ static bool competes(struct rnl_class *other, const struct rnl_class *c)
 {
 	if (other == c || rnl__figure_read(&other->tier) != rnl__figure_read(&c->tier))
 		return false;
-	/* Urgent workers serve urgent classes alone, where devices have priorities. */
-	if (rnl__class_is_urgent(other) != rnl__class_is_urgent((struct rnl_class *)(uintptr_t)c) &&
-	    rnl__pool_any_device(c->pool)->priorities)
+	/* A class with workers of its own needs no others. */
+	if (rnl__class_workers(other) || rnl__class_workers(c))
 		return false;
 	if (!other->index)
 		return !rnl__figure_read(&other->behind);
@@ -69,12 +67,9 @@ static struct rnl__prioq *queue_for(struct rnl_class *c, const struct rnl__worke
 }
 
 /* Returns true if the worker serves the class. */
-static bool serves_class(const struct rnl__worker *w, struct rnl_class *c)
+static bool serves_class(struct rnl__worker *w, const struct rnl_class *c)
 {
-	if (!c->index || rnl__class_is_urgent(c) == w->urgent)
-		return true;
-	/* On a device without priorities the other workers take urgent jobs, too. */
-	return !w->urgent && !w->device->priorities;
+	return w->in_staff ? !rnl__class_workers(c) : c->index && c->index == rnl__figure_read(&w->own.class);
 }
 
 /* Returns true if limits do not count any more, since jobs only have to be completed. */
@@ -92,7 +87,7 @@ static struct rnl_class *choose_class(struct rnl__worker *w, uint64_t among, uin
 	for (uint64_t bits = among; bits; bits &= bits - 1) {
 		struct rnl_class *c = rnl__class_at(classes, (unsigned)__builtin_ctzll(bits));
 
-		if (c->index && (!serves_class(w, c) || !queue_for(c, w)))
+		if (!serves_class(w, c) || (c->index && !queue_for(c, w)))
 			continue;
 		if (__builtin_expect(has_no_limits(w->pool), false))
 			return c;
@@ -163,7 +158,7 @@ struct rnl_job *rnl__classes_take(struct rnl__worker *w, bool own)
 	struct rnl_class *c;
 	struct rnl_job *job;
 
-	if (!w->urgent)
+	if (w->in_staff)
 		note_own(w->pool, own);
 	now = rnl__now();
 	while ((c = choose_class(w, among, now, &at)) != NULL && c->index) {

@@ -69,7 +69,7 @@ static uint64_t work_of_own(struct rnl_pool *pool, struct rnl_class *own)
 /* Returns the place of a class among those that workers choose from, the first one is 0. */
 static unsigned rank_of(struct rnl_class *c)
 {
-	return (rnl__class_is_urgent(c) ? 0 : RNL__TIERS) + rnl__figure_read(&c->tier);
+	return rnl__class_workers(c) ? 0 : 1 + rnl__figure_read(&c->tier);
 }
 
 static void read_other(struct rnl__predict *p, struct rnl_pool *pool, struct rnl_class *c,

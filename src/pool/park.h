@@ -11,7 +11,7 @@
  *	The waker's barrier is free: a put is an exchange of the queue's tail, which is a full
  *	barrier already.  While the worker is awake, a wake is a load of a cache line that no thread
  *	writes.
- *	A pool has an idle set, and another for urgent workers.  A worker that sleeps idle, that is,
+ *	A pool has an idle set, and another for classes' own workers.  A worker that sleeps idle, that is,
  *	with nothing on its stream, has a bit there, so that jobs find it.  The bit is set after
  *	ASLEEP and cleared before a wake: an idle sleeper has its bit set, or is about to be woken.
  *	The bits are in words.  Only the words that the pool's workers need are read, so up to 64

@@ -39,8 +39,7 @@ void rnl__pool_wake_spaces(struct rnl_pool *pool)
 	/* [pool.R3] full barrier: see R1; pairs with [eventcount.L2], [waitq.W1], [park.S1] */
 	rnl__full_barrier();
 	nr = rnl__pool_nr_workers(pool);
-	rnl__eventcount_wake(&pool->space[0]);
-	rnl__eventcount_wake(&pool->space[1]);
+	rnl__eventcount_wake(&pool->space);
 	rnl__waitq_wake(pool);
 	rnl__eventcount_wake(&pool->space_batch);
 	rnl__classes_wake_spaces(pool);

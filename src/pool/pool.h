@@ -25,7 +25,7 @@
 
 #define RNL__SPIN_CROWDED_NS 2000	/* longest spin with no CPU to spare */
 
-/* The staff: a generation, and the number of workers that serve besides the urgent ones. */
+/* The staff: a generation, and the number of workers that serve besides the classes' own. */
 struct rnl__staff {
 	uint32_t generation;
 	uint32_t nr;
@@ -57,11 +57,11 @@ struct rnl_pool {
 	uint64_t of_device[RNL_DEVICES_MAX][RNL__IDLE_SET_WORDS]; /* a bit per worker */
 	struct rnl__guard *guard;	/* NULL: no guard */
 	enum rnl_stream_kind stream;
-	struct rnl__sms *sms[RNL_DEVICES_MAX]; /* SMs kept for urgent workers; NULL: none */
+	struct rnl__sms *sms[RNL_DEVICES_MAX]; /* SMs kept for classes; NULL: none */
 	uint32_t refuses;	/* bits for rnl__units_have(): which jobs' units are checked */
 	_Atomic uint32_t unit_reported; /* the warnings that unit_check.c has logged */
 	unsigned generation;		/* rnl__generation of the process that created the pool */
-	unsigned nr_urgent;		/* urgent workers, which come first */
+	unsigned nr_class_workers;	/* workers that classes may have, which come first */
 	unsigned max_in_flight;
 	uint64_t enough_ns;		/* issued jobs keep a worker's stream busy for this long */
 	unsigned home_for;		/* consecutive submits to the usual worker; 0: a GPU */
@@ -70,7 +70,6 @@ struct rnl_pool {
 	_Atomic(struct rnl__tracks *) tracks;
 	uint64_t max_queued;
 	uint64_t spin_ns;		/* spin before a sleep */
-	uint64_t urgent_spin_ns;	/* the same of idle urgent workers; 0: as others */
 	unsigned spin_cpus;		/* CPUs, which limit idle workers' spins; 0: spin_ns does */
 	uint64_t watchdog_ns;
 	uint64_t stuck_ns;
@@ -84,18 +83,18 @@ struct rnl_pool {
 	uint64_t scratch_keep, staging_max;
 	struct rnl__pinned *pinned;
 
-	struct rnl__idle_set idle_set;		/* workers that are not urgent */
-	struct rnl__idle_set urgent_idle_set;
+	struct rnl__idle_set idle_set;		/* of the staff */
+	struct rnl__idle_set class_idle_set;	/* of classes' own workers */
 
 	/* Changed by resizes; see staff.c. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t staff; /* generation << 32 | nr */
 	_Atomic uint32_t serving;	/* the generation whose keyed jobs run */
-	_Atomic uint32_t nr_workers;	/* workers started since the creation; they have streams */
+	_Atomic uint32_t nr_workers;	/* of the staff since the creation, and of all classes */
 	_Atomic uint32_t cancels;	/* of all jobs: nr * RNL__POOL_CANCEL | RNL__POOL_STOPS */
 
 	/* Read with every job, written when a thread begins to wait. */
 	_Alignas(RNL__CACHE_LINE) struct rnl__eventcount
-		space[2]; /* for open submits; [1]: urgent ones */
+		space;	/* for open submits */
 	struct rnl__eventcount space_batch;	/* for reservations of batchers */
 	_Atomic uint32_t nr_for_space;	/* RNL_SPACE notices that the timer thread holds */
 	struct rnl__waitq waitq; /* submits that wait for space outside of the queues */
@@ -105,9 +104,10 @@ struct rnl_pool {
 
 	/* Used by resizes only. */
 	_Alignas(RNL__CACHE_LINE) pthread_mutex_t resizing;
+	_Atomic uint64_t class_workers;	/* a bit for each worker that a class has */
 	_Atomic uint32_t moving;	/* latch: workers that have not finished a command yet */
 	_Atomic int start_error;	/* of the first worker that could not start */
-	unsigned nr_made;		/* existing workers; the first `nr_workers` have streams */
+	unsigned nr_made;		/* existing workers; the first `nr_workers` count */
 
 	struct rnl__event_cache timers[RNL_DEVICES_MAX]; /* events of maps */
 
@@ -130,6 +130,12 @@ struct rnl_pool {
 static inline struct rnl__worker *rnl__worker_at(const struct rnl_pool *pool, unsigned index)
 {
 	return rnl_container_of(pool->parks[index], struct rnl__worker, park);
+}
+
+/* Returns how many workers the classes have as their own; a hint. */
+static inline unsigned rnl__pool_nr_own(struct rnl_pool *pool)
+{
+	return (unsigned)__builtin_popcountll(rnl__peek(&pool->class_workers));
 }
 
 /* Returns 0, -EINVAL if there is no pool, or -EOWNERDEAD if it belongs to a parent process. */
@@ -310,7 +316,10 @@ static inline uint32_t rnl__pool_serving(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->serving, memory_order_acquire);
 }
 
-/* Returns how many workers, from worker 0 on, were started since the pool's creation. */
+/*
+ * Returns how many workers there were since the pool's creation, from worker 0 on.  A worker for
+ * classes may never have served.
+ */
 static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 {
 	/* [pool.N1] acquire: the workers' streams exist; pairs with [pool.N2] */
@@ -323,7 +332,7 @@ static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
  */
 static inline void rnl__worker_made_space(struct rnl__worker *w)
 {
-	if (rnl__eventcount_has_waiters(&w->pool->space[w->urgent]) |
+	if (rnl__eventcount_has_waiters(&w->pool->space) |
 	    rnl__eventcount_has_waiters(&w->space) |
 	    rnl__peek(&w->pool->waitq.nr))
 		rnl__worker_wake_space(w);

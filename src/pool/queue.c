@@ -18,9 +18,8 @@ void rnl__queue_init(struct rnl__queue *q, bool places)
 {
 	rnl__lane_init(&q->keyed[0]);
 	rnl__lane_init(&q->keyed[1]);
-	rnl__lane_init(&q->urgent);
+	rnl__lane_init(&q->first);
 	rnl__lane_init(&q->open);
-	rnl__lane_init(&q->placed_urgent);
 	rnl__lane_init(&q->placed);
 	atomic_init(&q->accepted, AWAY);
 	atomic_init(&q->taken_seen, 0);
@@ -97,9 +96,9 @@ static struct rnl__lane *lane_of(struct rnl__queue *q, const struct rnl_job *job
 {
 	if (job->flags & RNL__JOB_KEYED)
 		return &q->keyed[rnl__keyed_lane(job->staff)];
-	if (job->flags & RNL__JOB_PLACED && q->places)
-		return job->flags & RNL__JOB_FIRST ? &q->placed_urgent : &q->placed;
-	return job->flags & RNL__JOB_FIRST ? &q->urgent : &q->open;
+	if (job->flags & RNL__JOB_FIRST)
+		return &q->first;
+	return job->flags & RNL__JOB_PLACED && q->places ? &q->placed : &q->open;
 }
 
 void rnl__queue_put(struct rnl__queue *q, struct rnl_job *job)
@@ -124,11 +123,6 @@ static struct rnl_job *take_in_turn(struct rnl__lane *one, struct rnl__lane *oth
 	struct rnl_job *job = rnl__lane_try_take(turned ? other : one);
 
 	return job ? job : rnl__lane_try_take(turned ? one : other);
-}
-
-struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed)
-{
-	return placed ? take_in_turn(&q->placed_urgent, &q->urgent) : rnl__lane_try_take(&q->urgent);
 }
 
 /* Takes an open job, or a placed one. */
@@ -157,7 +151,7 @@ static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 {
-	struct rnl_job *job = rnl__queue_take_urgent(q, q->takes_placed);
+	struct rnl_job *job = rnl__lane_try_take(&q->first);
 
 	if (job)
 		return job;
@@ -178,7 +172,7 @@ struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrie
 {
 	struct rnl_job *first, *job = NULL;
 
-	if (rnl__lane_holds(&q->urgent) || rnl__lane_holds(&q->keyed[rnl__keyed_lane(generation)]) ||
+	if (rnl__lane_holds(&q->first) || rnl__lane_holds(&q->keyed[rnl__keyed_lane(generation)]) ||
 	    (q->takes_placed && rnl__queue_holds_placed(q)) || !rnl__lane_begin(&q->open))
 		return NULL;
 	first = rnl__lane_first(&q->open);
@@ -190,33 +184,28 @@ struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrie
 
 struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed)
 {
-	struct rnl_job *job = rnl__queue_take_urgent(q, placed);
+	/* In a pool of several devices, a notice may be placed. */
+	struct rnl_job *job = placed || !q->places ? rnl__lane_try_take(&q->first) : NULL;
 
 	return job ? job : take_open(q, placed);
 }
 
 bool rnl__queue_holds_placed(struct rnl__queue *q)
 {
-	return rnl__lane_holds(&q->placed) || rnl__lane_holds(&q->placed_urgent);
-}
-
-bool rnl__queue_holds_urgent(struct rnl__queue *q, bool placed)
-{
-	return rnl__lane_holds(&q->urgent) || (placed && rnl__lane_holds(&q->placed_urgent));
+	return rnl__lane_holds(&q->placed) || (q->places && rnl__lane_holds(&q->first));
 }
 
 bool rnl__queue_stealable(struct rnl__queue *q, bool placed)
 {
-	return rnl__lane_holds(&q->open) || rnl__lane_holds(&q->urgent) ||
+	return rnl__lane_holds(&q->open) || (!q->places && rnl__lane_holds(&q->first)) ||
 	       (placed && rnl__queue_holds_placed(q));
 }
 
 bool rnl__queue_shows(struct rnl__queue *q, uint32_t generation)
 {
-	return rnl__lane_next(&q->open.head.node) || rnl__lane_next(&q->urgent.head.node) ||
+	return rnl__lane_next(&q->open.head.node) || rnl__lane_next(&q->first.head.node) ||
 	       rnl__lane_next(&q->keyed[rnl__keyed_lane(generation)].head.node) ||
-	       (q->takes_placed && (rnl__lane_next(&q->placed.head.node) ||
-				    rnl__lane_next(&q->placed_urgent.head.node)));
+	       (q->takes_placed && rnl__lane_next(&q->placed.head.node));
 }
 
 bool rnl__queue_holds_keyed(struct rnl__queue *q, uint32_t generation)
@@ -345,11 +334,11 @@ uint64_t rnl__queue_accepted(struct rnl__queue *q)
 
 uint64_t rnl__queue_taken(struct rnl__queue *q)
 {
-	uint64_t taken = rnl__lane_taken(&q->open) + rnl__lane_taken(&q->urgent) +
+	uint64_t taken = rnl__lane_taken(&q->open) + rnl__lane_taken(&q->first) +
 			 rnl__lane_taken(&q->keyed[0]) + rnl__lane_taken(&q->keyed[1]);
 
 	if (q->places)
-		taken += rnl__lane_taken(&q->placed) + rnl__lane_taken(&q->placed_urgent);
+		taken += rnl__lane_taken(&q->placed);
 	return taken;
 }
 

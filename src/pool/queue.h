@@ -4,10 +4,10 @@
  *
  * DESIGN
  *	Keyed jobs go to a keyed lane.  Only the owner takes from it, so their order holds.
- *	Other jobs go to the urgent or the open lane, from which idle workers steal.  In a pool of
- *	several devices, there is another urgent and another open lane for placed jobs, which name a
- *	device.  Only workers of that device steal from them.  Takers alternate between the two
- *	urgent lanes, and between the two open lanes.
+ *	Other jobs go to the open lane, from which idle workers steal.  In a pool of several
+ *	devices, there is another one for placed jobs, which name a device.  Only workers of that
+ *	device steal from it.  Takers alternate between the two.  A notice for space goes to the
+ *	first lane, and starts before all of them; it may be placed, so it is stolen as if it were.
  *	A submit reserves in one word, `accepted`, before it puts.  The word carries the CLOSED and
  *	AWAY bits, so a submit that is concurrent with a close, or with the worker's leaving, is
  *	either counted or refused.  `accepted` minus the jobs taken is the queue's length, which a
@@ -37,9 +37,9 @@
 
 struct rnl__queue {
 	struct rnl__lane keyed[2];
-	struct rnl__lane urgent;
+	struct rnl__lane first;
 	struct rnl__lane open;
-	struct rnl__lane placed_urgent, placed;	/* used if `places` */
+	struct rnl__lane placed;	/* used if `places` */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t accepted; /* all jobs so far, | CLOSED | AWAY */
 	bool places;			/* the pool has several devices */
 	_Atomic uint64_t taken_seen;	/* taken from all lanes, as a submit last saw it */
@@ -47,7 +47,7 @@ struct rnl__queue {
 	_Atomic uint64_t due;		/* no queued job expires earlier; NEVER: no job expires */
 	/*
 	 * Owner only: its last take tried the keyed lane before the open lane.  A take that finds
-	 * no urgent job toggles this first.
+	 * no notice toggles this first.
 	 */
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
 	bool takes_placed;		/* equal to `places` */
@@ -91,11 +91,7 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation);
 struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrier *barrier,
 				   unsigned round, uint32_t generation);
 
-/*
- * Any thread: takes an urgent job, or (_steal) an urgent or open one; or NULL.  @placed: also a job
- * that is placed on the queue's device.
- */
-struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed);
+/* Any thread: takes a job that is not keyed, or NULL.  @placed: also one for the queue's device. */
 struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed);
 
 /*
@@ -104,7 +100,6 @@ struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed);
  */
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation);
 bool rnl__queue_holds_keyed(struct rnl__queue *q, uint32_t generation);
-bool rnl__queue_holds_urgent(struct rnl__queue *q, bool placed);
 bool rnl__queue_stealable(struct rnl__queue *q, bool placed);
 bool rnl__queue_holds_placed(struct rnl__queue *q);
 

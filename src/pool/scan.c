@@ -98,8 +98,8 @@ static bool scan_lane(struct rnl__scan *scan, struct rnl__lane *lane)
 bool rnl__scan_on(struct rnl__scan *scan)
 {
 	struct rnl__lane *const lanes[] = {
-		&scan->queue->keyed[0], &scan->queue->keyed[1], &scan->queue->urgent,
-		&scan->queue->open, &scan->queue->placed_urgent, &scan->queue->placed,
+		&scan->queue->keyed[0], &scan->queue->keyed[1], &scan->queue->first,
+		&scan->queue->open, &scan->queue->placed,
 	};
 	struct rnl__lane *lane = lanes[scan->lane];
 	bool over = true;

@@ -15,7 +15,9 @@ void rnl__worker_init(struct rnl__worker *w, struct rnl_pool *pool, unsigned ind
 	w->index = index;
 	w->device_index = index % pool->devices.nr;
 	w->device = pool->devices.list[w->device_index];
-	w->urgent = index < pool->nr_urgent;
+	w->in_staff = index >= pool->nr_class_workers;
+	w->own.stream = (struct rnl__stream_wish){ pool->stream, RNL__LEVEL_LOWEST,
+						   pool->sms[w->device_index], false };
 	rnl__eventcount_init(&w->space);
 	rnl__queue_init(&w->queue, pool->devices.nr > 1);
 }
@@ -57,7 +59,7 @@ void rnl__worker_wake_space(struct rnl__worker *w)
 {
 	if (!rnl__queue_has_space(&w->queue))
 		return;
-	rnl__eventcount_wake_one(&w->pool->space[w->urgent]);
+	rnl__eventcount_wake_one(&w->pool->space);
 	rnl__eventcount_wake_one(&w->space);
 	rnl__waitq_wake(w->pool);
 }

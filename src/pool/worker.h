@@ -97,6 +97,13 @@ struct rnl__holds {
 	uint32_t nr_taken;		/* slots taken since the last request to the timer thread */
 };
 
+/* Of a worker that a class has: written before it begins to serve, but for the class. */
+struct rnl__own {
+	_Atomic uint32_t class;		/* the class's place in the table; 0: none */
+	uint64_t spin_ns;		/* spin before a sleep with an empty stream; 0: as the staff */
+	struct rnl__stream_wish stream;
+};
+
 struct rnl__worker {
 	struct rnl__queue queue;
 
@@ -106,7 +113,8 @@ struct rnl__worker {
 	struct rnl_pool *pool;
 	struct rnl__device *device;	/* constant */
 	unsigned index, device_index;	/* device_index: the device's number in its pool */
-	bool urgent;
+	bool in_staff;			/* constant; false: a class may have it */
+	struct rnl__own own;
 	bool started;			/* a thread exists; used by the resizing thread */
 	bool serves;			/* false in its hooks; the resizing thread reads it, too */
 	bool stays;			/* its thread does not end, because the device has failed */
@@ -172,6 +180,13 @@ void rnl__worker_wake_space(struct rnl__worker *w);
 
 /* Any thread: returns a held-back job to its worker, and wakes the worker. */
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job);
+
+/* Returns true if a worker that the pool counts has, or had, a stream. */
+static inline bool rnl__worker_has_stream(struct rnl__worker *w)
+{
+	/* [staff.O1] acquire: the stream's words were set; pairs with [staff.O2] */
+	return w->in_staff || atomic_load_explicit(&w->own.class, memory_order_acquire);
+}
 
 /* Returns true if a job was returned: rnl__park_prepare() orders this, or the owner looks again. */
 static inline bool rnl__worker_has_returned(struct rnl__worker *w)

@@ -18,7 +18,8 @@
 
 static bool serves(struct rnl__worker *w)
 {
-	return w->index < w->pool->nr_urgent + rnl__pool_staff(w->pool).nr;
+	return w->in_staff ? w->index < w->pool->nr_class_workers + rnl__pool_staff(w->pool).nr :
+			     rnl__figure_read(&w->own.class) != 0;
 }
 
 void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)

@@ -23,7 +23,6 @@ enum {
 };
 
 /* Kept from submit to submit. */
-#define RNL__JOB_URGENT 1u	/* goes to the urgent workers, before other jobs */
 #define RNL__JOB_DEADLINE 2u	/* expires if it has not started deadline_ns after its submit */
 #define RNL__JOB_LARGE 4u	/* keeps the device busy for long: it gets its own mark */
 #define RNL__JOB_INTERNAL 8u	/* a map or a batch: its function guards the callers' code itself */
@@ -45,7 +44,7 @@ enum {
 #define RNL__JOB_CLASS 536870912u /* names a class: `class_id` */
 #define RNL__JOB_CLASS_DEADLINE 2147483648u /* its deadline is its class's */
 #define RNL__JOB_LASTING \
-	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
+	(RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
 	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS | \
 	 RNL__JOB_PLACED | RNL__JOB_REQUEST | RNL__JOB_CAPTURED | RNL__JOB_KEY | RNL__JOB_MORE | \
 	 RNL__JOB_CLASS | RNL__JOB_CLASS_DEADLINE)
@@ -55,7 +54,7 @@ enum {
  * The lane of a job that is PLACED and not KEYED is the one for placed jobs.
  */
 #define RNL__JOB_KEYED 16u	/* its lane is the keyed one of its staff's generation */
-#define RNL__JOB_FIRST 32u	/* its lane is the urgent one */
+#define RNL__JOB_FIRST 32u	/* a notice for space: its lane is the first one */
 #define RNL__JOB_TIMED 64u	/* its times go to the statistics */
 #define RNL__JOB_TRACED 128u	/* a trace ran when it was submitted */
 #define RNL__JOB_OWES 256u	/* staged output or a hold may outlast its work on the stream */

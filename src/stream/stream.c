@@ -56,8 +56,7 @@ static void streams_remove(struct rnl__stream *stream)
 	streams_drop();
 }
 
-int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
-		       struct rnl__sms *sms)
+int rnl__stream_attach(struct rnl__device *device, const struct rnl__stream_wish *wish)
 {
 	int ret;
 
@@ -69,7 +68,7 @@ int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	ret = rnl__units_join();
 	if (ret)
 		return ret;
-	ret = device->ops->attach(device, kind, urgent, sms, &rnl__thread.stream);
+	ret = device->ops->attach(device, wish, &rnl__thread.stream);
 	if (!ret)
 		streams_add(rnl__thread.stream);
 	rnl__thread.generation = rnl__generation;

@@ -14,10 +14,8 @@
 
 /*
  * Attaches the calling thread, which must not be attached.  Returns 0 or the device's error.
- * @sms: the sets of SMs of which a private stream gets one; NULL: it may use all.
  */
-int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
-		       struct rnl__sms *sms);
+int rnl__stream_attach(struct rnl__device *device, const struct rnl__stream_wish *wish);
 
 void rnl__stream_detach(void);
 

@@ -37,7 +37,7 @@ static struct check checks[NR_CHECKS] = {
 	[COPIES_OUT] = CHECK("copies-out", "copies from the device run while kernels run"),
 	[COPIES_BOTH] = CHECK("copies-both", "copies in and out run at the same time"),
 	[PINNED] = CHECK("pinned", "pinned memory is page-locked"),
-	[PRIORITIES] = CHECK("priorities", "urgent jobs go before others"),
+	[PRIORITIES] = CHECK("priorities", "a class goes before others"),
 	[PEERS] = CHECK("peers", "copies between devices arrive intact"),
 };
 

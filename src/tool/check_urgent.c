@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests whether urgent jobs go before others.
+ * Tests whether a class goes before other jobs.
  *
  * DESIGN
  * On a GPU: four workers launch kernels of twice as many blocks as fit, which keeps the device
  * busy for about 30 ms.  Meanwhile another worker, with an empty stream, launches a small kernel.
- * That worker is alternately the urgent one and a usual one.  The host's clock is good enough,
+ * That worker is alternately a class's own, with a stream of the highest priority, and a usual one.
+ * The host's clock is good enough,
  * because the two times differ widely (0.13 ms and 5 ms on an H200).  If the device can keep SMs
- * for urgent workers, the urgent kernel is also measured in a pool that does; that is no part of
- * the answer.
+ * for a class, the urgent kernel is also measured in a pool that does; that is no part of the
+ * answer.
  * The host device has no priorities.  There, the only worker of a pool is kept busy while jobs
- * are queued, the urgent job last.  The urgent job must run first.
+ * are queued, last one of a class of the first priority.  That one must run first.
  */
 #include "check.h"
 
 #include <errno.h>
 #include <stdio.h>
 
+#include <runnel/class.h>
 #include <runnel/kernel.h>
 #include <runnel/memory.h>
 
@@ -33,12 +35,13 @@
 
 static const struct rnl_dim one = { 1, 1, 1 };
 
-static struct rnl_pool *urgent_make_pool(const struct check_machine *m, unsigned workers,
-					 unsigned urgent)
+static struct rnl_class *experiment_class(struct rnl_pool *pool, struct rnl_class_attr attr)
 {
-	return tool_pool((struct rnl_pool_attr){
-		.device = m->first, .nr_workers = workers, .nr_urgent = urgent,
-	});
+	struct rnl_class *cls;
+
+	attr.size = sizeof(attr);
+	tool_must(rnl_class_create(&cls, pool, &attr), "a class");
+	return cls;
 }
 
 /* ---- on a GPU ------------------------------------------------------------ */
@@ -82,16 +85,16 @@ static int do_probe(struct rnl_job *job)
 }
 
 /* Returns the us from the launch until the wait for the job has returned. */
-static double sample(struct flood *flood, struct rnl_pool *pool, bool urgent)
+static double sample(struct flood *flood, struct rnl_pool *pool, struct rnl_class *urgent)
 {
 	uint64_t end;
 
 	*flood->runs = 0;
 	flood->go = 0;
 	flood->party = (struct check_party){ 0, FLOODERS + !urgent };
-	flood->probe.urgent = urgent;
+	flood->probe.urgent = urgent != NULL;
 	tool_must(rnl_job_init(&flood->probe.job, do_probe), "a job");
-	tool_must(rnl_job_set_flags(&flood->probe.job, urgent ? RNL_URGENT : 0), "an urgent job");
+	tool_must(rnl_job_set_class(&flood->probe.job, urgent), "a job of a class");
 	flood->probe.job.user = flood;
 	tool_submit(pool, &flood->probe.job);
 	for (unsigned i = 0; i < FLOODERS; i++) {
@@ -122,20 +125,24 @@ static void ignore_line(void *arg, enum rnl_log_level level, const char *msg)
 static double kept_us(const struct check_machine *m, struct flood *flood)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_class_attr own = RNL_CLASS_ATTR_INIT;
 	struct rnl_pool *pool = NULL;
+	struct rnl_class *urgent;
 	double us[CHECK_RUNS], median = -1;
 
 	attr.device = m->first;
 	attr.nr_workers = FLOODERS;
-	attr.nr_urgent = 1;
+	attr.nr_class_workers = own.nr_workers = 1;
+	own.flags = RNL_CLASS_KEPT_SMS;
 	attr.stream = RNL_STREAM_PRIVATE;
 	attr.kept_sms = m->info.sm_group;
 	attr.log = ignore_line;
 	/* The driver may refuse it, for example under MPS. */
 	if (attr.kept_sms && !rnl_pool_create(&pool, &attr)) {
-		sample(flood, pool, true);	/* warms up */
+		urgent = experiment_class(pool, own);
+		sample(flood, pool, urgent);	/* warms up */
 		for (unsigned i = 0; i < CHECK_RUNS; i++)
-			us[i] = sample(flood, pool, true);
+			us[i] = sample(flood, pool, urgent);
 		median = check_median(us, CHECK_RUNS);
 	}
 	rnl_pool_destroy(pool);
@@ -145,17 +152,20 @@ static double kept_us(const struct check_machine *m, struct flood *flood)
 static void on_gpu(const struct check_machine *m, struct check *check)
 {
 	static struct flood flood;
-	struct rnl_pool *pool = urgent_make_pool(m, FLOODERS + 1, 1);
+	struct rnl_pool *pool = tool_pool((struct rnl_pool_attr){
+		.device = m->first, .nr_workers = FLOODERS + 1, .nr_class_workers = 1,
+	});
+	struct rnl_class *own = experiment_class(pool, (struct rnl_class_attr){ .nr_workers = 1 });
 	double urgent[CHECK_RUNS], usual[CHECK_RUNS], urgent_us, usual_us, with_kept_us;
 	char kept[60] = "";
 
 	flood.m = m;
 	flood.runs = tool_pinned(m->pool, sizeof(uint32_t));
 	flood.stamp = tool_pinned(m->pool, sizeof(uint64_t));
-	sample(&flood, pool, true);		/* warms up */
+	sample(&flood, pool, own);		/* warms up */
 	for (unsigned i = 0; i < CHECK_RUNS; i++) {
-		urgent[i] = sample(&flood, pool, true);
-		usual[i] = sample(&flood, pool, false);
+		urgent[i] = sample(&flood, pool, own);
+		usual[i] = sample(&flood, pool, NULL);
 	}
 	rnl_pool_destroy(pool);
 	with_kept_us = kept_us(m, &flood);
@@ -209,10 +219,10 @@ static int take_place(struct rnl_job *job)
 }
 
 static void queue_job(struct rnl_pool *pool, struct queue *queue, struct rnl_job *job,
-		      int (*fn)(struct rnl_job *job))
+		      int (*fn)(struct rnl_job *job), struct rnl_class *cls)
 {
 	tool_must(rnl_job_init(job, fn), "a job");
-	tool_must(rnl_job_set_flags(job, job == &queue->urgent ? RNL_URGENT : 0), "an urgent job");
+	tool_must(rnl_job_set_class(job, cls), "a job of a class");
 	job->user = queue;
 	tool_submit(pool, job);
 }
@@ -220,13 +230,14 @@ static void queue_job(struct rnl_pool *pool, struct queue *queue, struct rnl_job
 static void on_host(const struct check_machine *m, struct check *check)
 {
 	static struct queue queue;
-	struct rnl_pool *pool = urgent_make_pool(m, 1, 0);
+	struct rnl_pool *pool = tool_pool((struct rnl_pool_attr){ .device = m->first, .nr_workers = 1 });
+	struct rnl_class *first = experiment_class(pool, (struct rnl_class_attr){ .priority = -4 });
 
-	queue_job(pool, &queue, &queue.first, keep_worker);
+	queue_job(pool, &queue, &queue.first, keep_worker, NULL);
 	(void)check_await(&queue.runs, TOOL_WAIT_NS);
 	for (unsigned i = 0; i < QUEUED; i++)
-		queue_job(pool, &queue, &queue.others[i], take_place);
-	queue_job(pool, &queue, &queue.urgent, take_place);
+		queue_job(pool, &queue, &queue.others[i], take_place, NULL);
+	queue_job(pool, &queue, &queue.urgent, take_place, first);
 	check_set(&queue.let_go, 1);
 	tool_must(rnl_pool_drain(pool, TOOL_WAIT_NS), "jobs of one worker");
 	rnl_pool_destroy(pool);

@@ -53,10 +53,10 @@ static const struct {
 	[COPIES] = { "copies_beside_kernels", "copies during kernels", "copies wait for kernels" },
 	[COPIES_BOTH] = { "copies_both_ways", "copies in and out at the same time",
 			  "copies in and out take turns" },
-	[PRIORITIES] = { "priorities", "urgent jobs go before others on the device",
-			 "urgent jobs go first in the queues only" },
-	[KEPT_SMS] = { "kept_sms", "multiprocessors kept for urgent workers",
-		       "an urgent kernel waits until others' blocks end; this takes a driver for CUDA "
+	[PRIORITIES] = { "priorities", "kernels of a class with workers of its own go before others",
+			 "a class goes first in the queues only" },
+	[KEPT_SMS] = { "kept_sms", "multiprocessors kept for a class",
+		       "a kernel that should go first waits until others' blocks end; this takes a driver for CUDA "
 		       "12.5 or newer, and more than one group of multiprocessors" },
 	[WRITES] = { "stream_writes", "streams report completion by a word in memory",
 		     "events are queried instead: slower, and under the driver's lock" },

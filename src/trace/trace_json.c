@@ -101,10 +101,10 @@ void rnl__trace_header(struct rnl__trace *t)
 	rnl__trace_print(&t->file, "{\"name\":\"runnel\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
 			 "\"args\":{\"format\":1,\"version\":\"%d.%d.%d\",\"device\":\"%s\","
 			 "\"cuda\":%" PRIu32 ",\"copy_engines\":%" PRIu32
-			 ",\"connections\":%d,\"timing\":%d,\"urgent\":%u,\"devices\":%u}}",
+			 ",\"connections\":%d,\"timing\":%d,\"class_workers\":%u,\"devices\":%u}}",
 			 t->pid, RNL_VERSION_MAJOR, RNL_VERSION_MINOR, RNL_VERSION_PATCH,
 			 device, info->cuda, info->nr_copy_engines,
-			 connections ? atoi(connections) : 8, (int)t->timing, pool->nr_urgent,
+			 connections ? atoi(connections) : 8, (int)t->timing, pool->nr_class_workers,
 			 pool->devices.nr);
 	rnl__trace_mark(&t->file);
 	put_meta(t, "process_name", 0, name);
@@ -119,11 +119,11 @@ void rnl__trace_name_track(struct rnl__trace *t, const struct rnl__track *track)
 	quote(pool, sizeof(pool), t->pool->name);
 	rnl__device_name(track->device, device);
 	snprintf(name, sizeof(name), "%s-%u%s", pool, track->index,
-		 track->urgent ? " (urgent)" : "");
+		 track->of_class ? " (of a class)" : "");
 	put_meta(t, "thread_name", track->tid, name);
 	put_place(t, track->tid, 2 * track->index + 1000);
 	snprintf(name, sizeof(name), "%s-%u%s device %s", pool, track->index,
-		 track->urgent ? " (urgent)" : "", device);
+		 track->of_class ? " (of a class)" : "", device);
 	put_meta(t, "thread_name", RNL__TRACE_DEVICE_TID + track->index, name);
 	put_place(t, RNL__TRACE_DEVICE_TID + track->index, 2 * track->index + 1001);
 }

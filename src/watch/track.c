@@ -132,11 +132,13 @@ static struct rnl__track *track_create(struct rnl__tracks *tracks, const struct 
 
 struct rnl__track *rnl__tracks_begin(struct rnl__tracks *tracks, const struct rnl__track *like)
 {
-	struct rnl__track *t;
+	struct rnl__track *t = rnl__tracks_at(tracks, like->index);
 	int none = 0, error;
 
-	if (rnl__tracks_at(tracks, like->index))
-		return NULL;
+	if (t) {
+		rnl__figure_write(&tracks->tids[t->index], rnl__thread_tid());
+		return t;
+	}
 	t = track_create(tracks, like);
 	error = t ? t->error : -ENOMEM;
 	if (error)

@@ -101,7 +101,7 @@ struct rnl__track_job {
 struct rnl__track {
 	struct rnl__device *device;
 	unsigned index;			/* the worker's */
-	bool urgent;
+	bool of_class;
 	uint32_t tid;			/* of the worker's thread */
 	enum rnl_trace_timing timing;
 	int error;			/* why there are no events */
@@ -150,9 +150,9 @@ static inline struct rnl__track *rnl__tracks_at(struct rnl__tracks *tracks, unsi
 }
 
 /*
- * Begins the calling worker's track, between jobs.  @like has its device, index, urgent and
- * dropped_ever.  Returns NULL if there is no memory, or if the track exists, made by an earlier
- * thread of the worker that could not begin to serve.
+ * Begins the calling worker's track, between jobs.  @like has its device, index, of_class and
+ * dropped_ever.  Returns NULL if there is no memory.  A track that an earlier thread of the worker
+ * made goes on, with that thread's tid.
  */
 struct rnl__track *rnl__tracks_begin(struct rnl__tracks *tracks, const struct rnl__track *like);
 

@@ -45,7 +45,7 @@ void rnl__command_track(struct rnl__worker *w)
 
 	if (tracks && !w->track) {
 		w->track = rnl__tracks_begin(tracks, &(struct rnl__track){
-			.device = w->device, .index = w->index, .urgent = w->urgent,
+			.device = w->device, .index = w->index, .of_class = !w->in_staff,
 			.dropped_ever = &w->untraced,
 		});
 	} else if (!tracks && w->track) {

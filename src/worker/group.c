@@ -17,7 +17,7 @@
 static bool gathers(const struct rnl__worker *w, const struct rnl_job *job)
 {
 	if (!(job->flags & RNL__JOB_GATHERS) ||
-	    job->flags & (RNL__JOB_CHAINED | RNL__JOB_LEADS | RNL__JOB_URGENT))
+	    job->flags & (RNL__JOB_CHAINED | RNL__JOB_LEADS))
 		return false;
 	return !w->track &&
 	       (!w->pool->guard || rnl__guard_knows(w->pool->guard, (rnl__function *)job->fn));

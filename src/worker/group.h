@@ -15,7 +15,6 @@
  *	known only when its work is issued.
  *	Barriers are notified of the group's jobs when these are issued.  So a job that gathers
  *	must not wait for other jobs: they may come after its own group.
- *	An urgent job is in no group, because it must not wait for other jobs.
  *	A group has one mark.  Until the group ends, its jobs' scratch is allocated side by side.
  *	A trace observes jobs one by one, so there are no groups while it runs.  A function that
  *	the guard has yet to watch, or that strays, is in no group.

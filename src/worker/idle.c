@@ -71,11 +71,11 @@ static uint64_t idle_nap(struct rnl__worker *w, uint64_t now)
  */
 static uint64_t idle_spin(struct rnl_pool *pool)
 {
-	unsigned awake = pool->nr_urgent + rnl__pool_staff(pool).nr, asleep;
+	unsigned awake = rnl__pool_nr_own(pool) + rnl__pool_staff(pool).nr, asleep;
 
 	if (!pool->spin_cpus)
 		return pool->spin_ns;
-	asleep = rnl__idle_set_nr(&pool->idle_set) + rnl__idle_set_nr(&pool->urgent_idle_set);
+	asleep = rnl__idle_set_nr(&pool->idle_set) + rnl__idle_set_nr(&pool->class_idle_set);
 	awake = awake > asleep ? awake - asleep : 0;
 	if (pool->spin_cpus > awake + 1)
 		return SPIN_IDLE_NS;
@@ -114,8 +114,7 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	rnl__pool_wake_counts(w->pool);
 	if (w->track && !f->first)
 		rnl__track_idle(w->track, now);
-	spin_ns = f->first ? pool->spin_ns : w->urgent && pool->urgent_spin_ns ?
-				     pool->urgent_spin_ns : idle_spin(pool);
+	spin_ns = f->first ? pool->spin_ns : w->own.spin_ns ? w->own.spin_ns : idle_spin(pool);
 	/* A spin does not see a mark that only the driver reports. */
 	if (!spin_ns || rnl__inflight_silent(f))
 		return false;

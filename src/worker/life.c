@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/class.h>
 #include <runnel/guard.h>
 
 #include "sys/abi.h"
@@ -65,12 +66,11 @@ static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	const unsigned cpus = rnl__cpus();
 
-	pool->urgent_spin_ns = (uint64_t)attr->urgent_spin_us * 1000;
 	if (attr->spin_us) {
 		pool->spin_ns = attr->spin_us > 0 ? (uint64_t)attr->spin_us * 1000 : 0;
 		return;
 	}
-	pool->spin_ns = cpus > attr->nr_urgent + attr->nr_workers ? SPIN_DEFAULT_NS :
+	pool->spin_ns = cpus > attr->nr_class_workers + attr->nr_workers ? SPIN_DEFAULT_NS :
 								    RNL__SPIN_CROWDED_NS;
 	pool->spin_cpus = cpus;
 }
@@ -107,11 +107,10 @@ static int life_check_attr(const struct rnl_pool_attr *attr)
 	const struct rnl__log log = { attr->log, attr->log_arg };
 	const unsigned most = attr->cpus ? rnl__cpus_most() : 0;
 	const struct rnl__range ranges[] = {
-		{ "nr_urgent", attr->nr_urgent, 0, RNL_WORKERS_MAX - 1 },
+		{ "nr_class_workers", attr->nr_class_workers, 0, RNL_CLASS_WORKERS_MAX },
 		{ "nr_workers", rnl__larger(attr->nr_workers, 1), 1,
-		  RNL_WORKERS_MAX - attr->nr_urgent },
+		  RNL_WORKERS_MAX - attr->nr_class_workers },
 		{ "stream", attr->stream, 0, RNL_STREAM_PRIVATE },
-		{ "urgent_spin_us", attr->urgent_spin_us, 0, 1000000 },
 		{ "max_in_flight", attr->max_in_flight, 1, IN_FLIGHT_MAX },
 		{ "guard", attr->guard, 0, RNL_GUARD_STRICT },
 		{ "pinned_preload", attr->pinned_preload, 0, attr->pinned_max },
@@ -121,9 +120,9 @@ static int life_check_attr(const struct rnl_pool_attr *attr)
 		return rnl__invalid(&log, CREATE ": kept_sms is %u, and stream is %u; it must be "
 				    "RNL_STREAM_PRIVATE (%d), because a per-thread stream always uses "
 				    "all SMs", attr->kept_sms, attr->stream, RNL_STREAM_PRIVATE);
-	if (attr->kept_sms && !attr->nr_urgent)
-		return rnl__invalid(&log, CREATE ": kept_sms is %u, and nr_urgent is 0; SMs are kept "
-				    "for urgent workers", attr->kept_sms);
+	if (attr->kept_sms && !attr->nr_class_workers)
+		return rnl__invalid(&log, CREATE ": kept_sms is %u, and nr_class_workers is 0; SMs are "
+				    "kept for workers of classes", attr->kept_sms);
 	if (attr->spin_us < -1)
 		return rnl__invalid(&log, CREATE ": spin_us is %d; it must be -1 or more",
 				    attr->spin_us);
@@ -149,11 +148,11 @@ static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *use
 	return life_check_attr(attr);
 }
 
-/* Fills in nr_workers.  Checks that each device gets a worker, and an urgent one if any does. */
+/* Fills in nr_workers.  Checks that each device gets a worker. */
 static int share_workers(struct rnl_pool_attr *attr, unsigned nr_devices)
 {
 	const struct rnl__log log = { attr->log, attr->log_arg };
-	const unsigned most = RNL_WORKERS_MAX - attr->nr_urgent;
+	const unsigned most = RNL_WORKERS_MAX - attr->nr_class_workers;
 	uint64_t nr = rnl__smaller(rnl__cpus(), WORKERS_DEFAULT * nr_devices);
 
 	if (!attr->nr_workers)
@@ -161,10 +160,6 @@ static int share_workers(struct rnl_pool_attr *attr, unsigned nr_devices)
 	if (attr->nr_workers < nr_devices)
 		return rnl__invalid(&log, CREATE ": nr_workers is %u; \"%s\" has %u devices, and "
 				    "each needs a worker", attr->nr_workers, attr->device, nr_devices);
-	if (attr->nr_urgent && attr->nr_urgent < nr_devices)
-		return rnl__invalid(&log, CREATE ": nr_urgent is %u; \"%s\" has %u devices, and "
-				    "each needs an urgent worker, or none has one", attr->nr_urgent,
-				    attr->device, nr_devices);
 	return 0;
 }
 
@@ -185,7 +180,7 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->generation = rnl__generation;
 	pool->stream = attr->stream;
 	rnl__unit_check_init(pool);
-	pool->nr_urgent = attr->nr_urgent;
+	pool->nr_class_workers = attr->nr_class_workers;
 	pool->home_for = rnl__pool_any_device(pool)->counts ? HOME_FOR : 0;
 	/* Rounds up to a power of two. */
 	while (pool->time_mask < attr->time_every - 1 && pool->time_mask < UINT32_MAX)
@@ -208,7 +203,7 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 static void init_parts(struct rnl_pool *pool)
 {
 	struct rnl__eventcount *eventcounts[] = {
-		&pool->space[0], &pool->space[1], &pool->space_batch, &pool->drained,
+		&pool->space, &pool->space_batch, &pool->drained,
 	 &pool->timer.eventcount, &pool->timer.cancelled,
 	};
 
@@ -227,7 +222,7 @@ static void init_parts(struct rnl_pool *pool)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		pool->of_device[i % pool->devices.nr][i / 64] |= UINT64_C(1) << i % 64;
 	rnl__idle_set_init(&pool->idle_set, pool->parks);
-	rnl__idle_set_init(&pool->urgent_idle_set, pool->parks);
+	rnl__idle_set_init(&pool->class_idle_set, pool->parks);
 	rnl__worker_init(&pool->timer.self, pool, RNL__TIMER);
 }
 

@@ -24,30 +24,7 @@
 
 /* ---- taking -------------------------------------------------------------- */
 
-/* Takes a job that is queued at an urgent worker; it precedes the jobs of this worker's queue. */
-static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **from)
-{
-	struct rnl_pool *pool = w->pool;
-
-	if (!rnl__share_counted(w))
-		return NULL;
-	for (unsigned i = 0; i < pool->nr_urgent; i++) {
-		struct rnl_job *job = NULL;
-		bool placed;
-
-		*from = rnl__worker_at(pool, i);
-		placed = rnl__worker_takes_placed(w, *from);
-		if (rnl__queue_holds_urgent(&(*from)->queue, placed))
-			job = rnl__queue_take_urgent(&(*from)->queue, placed);
-		if (job) {
-			rnl__figure_add(&w->stolen, 1);
-			return job;
-		}
-	}
-	return NULL;
-}
-
-/* Takes a job of the worker's own queue, or an urgent one; @from: the worker whose queue had it. */
+/* Takes a job of the worker's own queue, or of a class; @from: the worker. */
 static struct rnl_job *loop_take(struct rnl__worker *w, struct rnl__worker **from)
 {
 	struct rnl_pool *pool = w->pool;
@@ -59,12 +36,6 @@ static struct rnl_job *loop_take(struct rnl__worker *w, struct rnl__worker **fro
 	job = rnl__chain_take(w);
 	if (job)
 		return job;
-	/* An urgent job must not wait for the jobs on this stream. */
-	if (pool->nr_urgent && !w->urgent && !w->device->priorities && !w->inflight.first)
-		job = take_urgent(w, from);
-	if (job)
-		return job;
-	*from = w;
 	job = rnl__share_take_classed(w);
 	return job ? job : rnl__queue_take(&w->queue, rnl__pool_serving(pool));
 }
@@ -78,7 +49,7 @@ static struct rnl_job *take_of_owed(struct rnl__worker *w, struct rnl__worker **
 	struct rnl_pool *pool = w->pool;
 
 	*from = w;
-	if (!w->owed.barrier || w->next || pool->nr_urgent || rnl__classes_any(pool) || w->owed.nr_done >= OWED_MAX ||
+	if (!w->owed.barrier || w->next || rnl__classes_any(pool) || w->owed.nr_done >= OWED_MAX ||
 	    rnl__inflight_enough(&w->inflight))
 		return NULL;
 	return rnl__queue_take_of(&w->queue, w->owed.barrier, w->owed.round,

@@ -6,8 +6,7 @@
  * DESIGN
  *	While jobs are queued, a worker checks its stream from time to time.  So completions are
  *	reported soon, however long the queue is.
- *	An urgent worker takes and steals only urgent jobs.  On a device without priorities, the
- *	other workers take urgent jobs, too, and take them first if their stream is empty.
+ *	A class's own worker takes the class's jobs, and no others.
  */
 #ifndef RNL_LOOP_H
 #define RNL_LOOP_H

@@ -58,8 +58,7 @@ static int set_up(struct rnl__worker *w)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	ret = set_affinity(w);
 	if (!ret)
-		ret = rnl__attach_to(pool, w->device, w->urgent, pool->sms[w->device_index],
-				     "a worker's stream");
+		ret = rnl__attach_to(pool, w->device, &w->own.stream, "a worker's stream");
 	if (ret)
 		return ret;
 	rnl__thread.worker = w;

@@ -18,17 +18,18 @@ static bool comes_for_it(struct rnl__worker *w)
 	       rnl__worker_attends(w);
 }
 
-/* Returns true if @w may take jobs of the kind, urgent or not, that is queued at @other. */
+/* Returns true if both are in the staff, or both of one class. */
 static bool serves_the_same(struct rnl__worker *w, struct rnl__worker *other)
 {
-	return w->urgent == other->urgent || (!w->urgent && !w->device->priorities);
+	return w->in_staff == other->in_staff &&
+	       rnl__figure_read(&w->own.class) == rnl__figure_read(&other->own.class);
 }
 
 /* Returns true if the queue of @other holds a job that @w may take. */
 static bool share_may_have(struct rnl__worker *w, struct rnl__worker *other)
 {
 	return rnl__queue_stealable(&other->queue, rnl__worker_takes_placed(w, other)) &&
-	       serves_the_same(w, other) && !comes_for_it(other);
+	       !comes_for_it(other);
 }
 
 /*
@@ -42,7 +43,7 @@ static unsigned share_next(struct rnl_pool *pool, unsigned i, unsigned nr)
 		return i;
 	while (i < nr) {
 		const uint64_t idle = rnl__idle_set_word(&pool->idle_set, i / 64) |
-				      rnl__idle_set_word(&pool->urgent_idle_set, i / 64);
+				      rnl__idle_set_word(&pool->class_idle_set, i / 64);
 		const uint64_t awake = ~idle >> i % 64;
 
 		if (awake)
@@ -62,7 +63,7 @@ static bool others_have(struct rnl__worker *w)
 		struct rnl__worker *other = rnl__worker_at(pool, i);
 
 		if (other != w && rnl__queue_stealable(&other->queue, false) &&
-		    serves_the_same(w, other) && !comes_for_it(other))
+		    !comes_for_it(other))
 			return true;
 	}
 	return false;
@@ -112,7 +113,7 @@ struct rnl__worker *rnl__share_victim(struct rnl__worker *w)
 	struct rnl__worker *victim;
 
 	/* A worker that leaves does not steal. */
-	if (rnl__commands(w) & (RNL__LEAVE | RNL__END) || !rnl__share_counted(w) ||
+	if (!w->in_staff || rnl__commands(w) & (RNL__LEAVE | RNL__END) || !rnl__share_counted(w) ||
 	    rnl__inflight_enough(&w->inflight))
 		return NULL;
 	victim = share_victim_in(w, w->index + 1, rnl__pool_nr_workers(w->pool));
@@ -142,7 +143,7 @@ struct rnl_job *rnl__share_take_classed(struct rnl__worker *w)
 	if (__builtin_expect(!rnl__classes_any(w->pool), true) || !takes_classed(w) || !has_room(w))
 		return NULL;
 	own = rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)) || rnl__share_victim(w);
-	return own && w->urgent ? NULL : rnl__classes_take(w, own);
+	return rnl__classes_take(w, own);
 }
 
 bool rnl__share_has_classed(struct rnl__worker *w)
@@ -161,20 +162,11 @@ bool rnl__share_leave(struct rnl__worker *w)
 	       !rnl__queue_holds_keyed(&w->queue, rnl__pool_serving(w->pool)) && share_one_idles(w);
 }
 
-/* Wakes a worker of @idle_set, or if there is none, of @also. */
-static void wake_one(struct rnl__idle_set *idle_set, struct rnl__idle_set *also,
-		     const uint64_t *among)
-{
-	if (!rnl__idle_set_wake_one(idle_set, among) && also != idle_set)
-		rnl__idle_set_wake_one(also, among);
-}
-
 /*
  * In a pool of several devices, a worker that is woken for an open job does not take jobs that are
  * placed on another device.  So each device with placed jobs gets a wake of its own.
  */
-static void wake_for_placed(struct rnl__worker *w, struct rnl__idle_set *idle_set,
-			    struct rnl__idle_set *also, bool woken)
+static void wake_for_placed(struct rnl__worker *w, bool woken)
 {
 	struct rnl_pool *pool = w->pool;
 	unsigned nr = rnl__pool_nr_workers(pool);
@@ -183,13 +175,12 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__idle_set *idle_se
 	for (unsigned i = share_next(pool, 0, nr); i < nr; i = share_next(pool, i + 1, nr)) {
 		struct rnl__worker *other = rnl__worker_at(pool, i);
 
-		if ((other == w || (woken && serves_the_same(w, other))) &&
-		    rnl__queue_holds_placed(&other->queue))
+		if ((other == w || woken) && rnl__queue_holds_placed(&other->queue))
 			devices |= UINT64_C(1) << other->device_index;
 	}
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		if (devices >> i & 1)
-			wake_one(idle_set, also, pool->of_device[i]);
+			rnl__idle_set_wake_one(&pool->idle_set, pool->of_device[i]);
 }
 
 /*
@@ -200,20 +191,17 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__idle_set *idle_se
 void rnl__share_queue(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
-	struct rnl__idle_set *idle_set = w->urgent ? &pool->urgent_idle_set : &pool->idle_set;
-	/* On a device without priorities the other workers take urgent jobs, too. */
-	struct rnl__idle_set *also = w->device->priorities ? idle_set : &pool->idle_set;
 	bool woken = w->woken;
 
 	w->woken = false;
 	if (woken && rnl__classes_any(pool))
 		rnl__classes_wake(pool);
-	if (!rnl__idle_set_any(idle_set) && !rnl__idle_set_any(also))
+	if (!rnl__idle_set_any(&pool->idle_set))
 		return;
 	if (rnl__queue_stealable(&w->queue, false) || (woken && others_have(w)))
-		wake_one(idle_set, also, RNL__ANY_WORKER);
+		rnl__idle_set_wake_one(&pool->idle_set, RNL__ANY_WORKER);
 	if (w->queue.takes_placed)
-		wake_for_placed(w, idle_set, also, woken);
+		wake_for_placed(w, woken);
 }
 
 bool rnl__share_occupy(struct rnl__worker *w)

@@ -92,8 +92,7 @@ static inline void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *f
 	if (from != w)
 		/* The other worker may wait to leave, after it saw the job still counted. */
 		(void)rnl__park_wake(&from->park);
-	if (w->woken || rnl__idle_set_any(&pool->idle_set) ||
-	    rnl__idle_set_any(&pool->urgent_idle_set))
+	if (w->woken || rnl__idle_set_any(&pool->idle_set))
 		rnl__share_queue(w);
 }
 

@@ -98,7 +98,7 @@ static int make_workers(struct rnl_pool *pool, unsigned to)
 			return -ENOMEM;
 		memset(w, 0, sizeof(*w));
 		rnl__worker_init(w, pool, pool->nr_made);
-		rnl__park_init(&w->park, w->urgent ? &pool->urgent_idle_set : &pool->idle_set,
+		rnl__park_init(&w->park, w->in_staff ? &pool->idle_set : &pool->class_idle_set,
 			       w->index);
 	}
 	return 0;
@@ -180,15 +180,13 @@ static uint64_t staff_part(uint64_t whole, unsigned nr)
 	return (whole + nr - 1) / nr;
 }
 
-/* Divides the pool's bounds among the queues of workers [0, nr). */
+/* Divides the pool's bounds among the queues of the staff. */
 static void bound_queues(struct rnl_pool *pool, unsigned nr)
 {
-	for (unsigned i = 0; i < pool->nr_urgent + nr; i++) {
-		bool urgent = i < pool->nr_urgent;
+	const unsigned first = pool->nr_class_workers;
 
-		rnl__queue_bound(&rnl__worker_at(pool, i)->queue,
-				 staff_part(pool->max_queued, urgent ? pool->nr_urgent : nr));
-	}
+	for (unsigned i = first; i < first + nr; i++)
+		rnl__queue_bound(&rnl__worker_at(pool, i)->queue, staff_part(pool->max_queued, nr));
 }
 
 static void staff_publish(struct rnl_pool *pool, struct rnl__staff staff)
@@ -206,19 +204,20 @@ static void serve_generation(struct rnl_pool *pool, struct rnl__staff staff)
 	atomic_store_explicit(&pool->serving, staff.generation, memory_order_release);
 	/* [staff.S1] full barrier: the lane is open before the wakes; pairs with [park.S1] */
 	rnl__full_barrier();
-	for (unsigned i = 0; i < pool->nr_urgent + staff.nr; i++)
+	for (unsigned i = pool->nr_class_workers; i < pool->nr_class_workers + staff.nr; i++)
 		(void)rnl__park_wake(&rnl__worker_at(pool, i)->park);
 }
 
 int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
 {
 	struct rnl__staff staff = { .generation = (uint32_t)RNL__START(31, 2), .nr = nr };
-	int ret = bring_in(pool, 0, pool->nr_urgent + nr);
+	const unsigned first = pool->nr_class_workers;
+	int ret = bring_in(pool, first, first + nr);
 
 	if (ret)
 		return ret;
 	bound_queues(pool, nr);
-	for (unsigned i = 0; i < pool->nr_urgent + nr; i++) {
+	for (unsigned i = first; i < first + nr; i++) {
 		rnl__queue_open_lane(&rnl__worker_at(pool, i)->queue, staff.generation);
 		rnl__queue_serve(&rnl__worker_at(pool, i)->queue);
 	}
@@ -237,7 +236,7 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 		.generation = old.generation + 1,
 		.nr = nr,
 	};
-	unsigned first = pool->nr_urgent;
+	unsigned first = pool->nr_class_workers;
 
 	bound_queues(pool, nr);
 	for (unsigned i = first; i < first + nr; i++) {
@@ -265,7 +264,7 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 static int resize(struct rnl_pool *pool, unsigned nr)
 {
 	struct rnl__staff old = rnl__pool_staff(pool);
-	unsigned first = pool->nr_urgent;
+	unsigned first = pool->nr_class_workers;
 	int ret = 0;
 
 	if (rnl__pool_closed(pool))
@@ -288,7 +287,7 @@ int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
 
 	if (ret)
 		return ret;
-	range = (struct rnl__range){ "nr_workers", nr_workers, pool->devices.nr, RNL_WORKERS_MAX - pool->nr_urgent };
+	range = (struct rnl__range){ "nr_workers", nr_workers, pool->devices.nr, RNL_WORKERS_MAX - pool->nr_class_workers };
 	if (rnl__check_ranges(&pool->log, "rnl_pool_resize()", &range, 1))
 		return -EINVAL;
 	if (rnl__pool_worker(pool))
@@ -298,6 +297,98 @@ int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
 	pthread_mutex_unlock(&pool->resizing);
 	return ret;
 }
+
+/* ---- workers of classes -------------------------------------------------- */
+
+static uint64_t bits_of(unsigned first, unsigned nr)
+{
+	return (nr < 64 ? (UINT64_C(1) << nr) - 1 : UINT64_MAX) << first;
+}
+
+/* Returns the first of @nr workers in a row that no class has, or -1. */
+static int find_row(struct rnl_pool *pool, unsigned nr)
+{
+	for (unsigned first = 0; first + nr <= pool->nr_class_workers; first++)
+		if (!(rnl__peek(&pool->class_workers) & bits_of(first, nr)))
+			return (int)first;
+	return -1;
+}
+
+/* Prepares a worker that does not serve.  A thread with another stream ends. */
+static void prepare_own(struct rnl__worker *w, const struct rnl__own *like)
+{
+	struct rnl__stream_wish *has = &w->own.stream;
+
+	if (w->started && (has->level != like->stream.level || has->kept != like->stream.kept))
+		end_thread(w);
+	has->level = like->stream.level;
+	has->kept = like->stream.kept;
+	w->own.spin_ns = like->spin_ns;
+}
+
+static int lend(struct rnl_pool *pool, unsigned nr, const struct rnl__own *like, uint64_t *workers)
+{
+	const int first = find_row(pool, nr);
+	int ret;
+
+	if (rnl__pool_closed(pool))
+		return -ESHUTDOWN;
+	if (first < 0)
+		return rnl__refused(&pool->log, -EAGAIN, "rnl_class_create(): nr_workers is %u, and classes "
+				    "have %u of the %u workers (nr_class_workers) of the pool: that many in "
+				    "a row are not free", nr, rnl__pool_nr_own(pool), pool->nr_class_workers);
+	for (unsigned i = 0; i < nr; i++)
+		prepare_own(rnl__worker_at(pool, (unsigned)first + i), like);
+	ret = bring_in(pool, (unsigned)first, (unsigned)first + nr);
+	if (ret)
+		return ret;
+	*workers = bits_of((unsigned)first, nr);
+	rnl__figure_write(&pool->class_workers, rnl__peek(&pool->class_workers) | *workers);
+	return 0;
+}
+
+int rnl__staff_lend(struct rnl_pool *pool, unsigned nr, const struct rnl__own *like, uint64_t *workers)
+{
+	int ret;
+
+	pthread_mutex_lock(&pool->resizing);
+	ret = lend(pool, nr, like, workers);
+	pthread_mutex_unlock(&pool->resizing);
+	return ret;
+}
+
+void rnl__staff_assign(struct rnl_pool *pool, uint64_t workers, unsigned class)
+{
+	for (uint64_t bits = workers; bits; bits &= bits - 1) {
+		struct rnl__worker *w = rnl__worker_at(pool, (unsigned)__builtin_ctzll(bits));
+
+		if (class)
+			rnl__queue_serve(&w->queue);
+		else
+			rnl__queue_leave(&w->queue);
+		/* [staff.O2] release: the worker has a stream; pairs with [staff.O1] */
+		atomic_store_explicit(&w->own.class, class, memory_order_release);
+	}
+	/* [staff.S2] full barrier: like [staff.S1], for workers that slept away; pairs with [park.S1] */
+	rnl__full_barrier();
+	for (uint64_t bits = workers; bits; bits &= bits - 1)
+		(void)rnl__park_wake(&rnl__worker_at(pool, (unsigned)__builtin_ctzll(bits))->park);
+}
+
+void rnl__staff_take_back(struct rnl_pool *pool, uint64_t workers)
+{
+	const unsigned first = workers ? (unsigned)__builtin_ctzll(workers) : 0;
+
+	if (!workers)
+		return;
+	pthread_mutex_lock(&pool->resizing);
+	rnl__staff_assign(pool, workers, 0);
+	send_away(pool, first, first + (unsigned)__builtin_popcountll(workers));
+	rnl__figure_write(&pool->class_workers, rnl__peek(&pool->class_workers) & ~workers);
+	pthread_mutex_unlock(&pool->resizing);
+}
+
+/* ---- the end ------------------------------------------------------------- */
 
 void rnl__staff_dismiss(struct rnl_pool *pool)
 {

@@ -21,6 +21,7 @@
 
 #include <runnel.h>
 
+struct rnl__own;
 struct rnl__tracks;
 
 /* Starts a new pool's workers: all of them, or, if one fails, none.  Returns 0 or the error. */
@@ -31,6 +32,19 @@ int rnl__staff_start(struct rnl_pool *pool, unsigned nr_workers);
  * is NULL, stop recording.  Blocks until each worker has done so.  Must not be called on a worker.
  */
 void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__tracks *tracks);
+
+/*
+ * Starts workers for a class: @nr of those for classes, with streams and spins like @like.
+ * *@workers: receives a bit for each.  Returns 0; -EAGAIN other classes have too many, which is
+ * logged; or the error.  Blocks; not on a worker.
+ */
+int rnl__staff_lend(struct rnl_pool *pool, unsigned nr, const struct rnl__own *like, uint64_t *workers);
+
+/* Makes them serve the class in that place of the table; 0: none. */
+void rnl__staff_assign(struct rnl_pool *pool, uint64_t workers, unsigned class);
+
+/* Takes them back: the class has no jobs.  Waits until they are done with those that they had. */
+void rnl__staff_take_back(struct rnl_pool *pool, uint64_t workers);
 
 /* Ends the threads of all workers, which have no jobs. */
 void rnl__staff_dismiss(struct rnl_pool *pool);

@@ -177,9 +177,6 @@ TEST(a_commit_refuses_settings_of_submitted_jobs, .timeout_s = 60)
 	must(rnl_job_set_then(job, &next));
 	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_set_then()");
 	must(rnl_job_set_then(job, NULL));
-	must(rnl_job_set_flags(job, RNL_URGENT));
-	REFUSED(rnl_request_commit(&request), -EINVAL, "by RNL_URGENT");
-	must(rnl_job_set_flags(job, 0));
 	must(rnl_job_set_deadline(job, MS));
 	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_set_deadline()");
 	must(rnl_job_set_deadline(job, -1));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* rnl_job_cancel(): either the cancel or the start comes first, and its return value says which. */
+#include "classed.h"
 #include "cq.h"
 #include "host_kernel.h"
 #include "record.h"
@@ -297,22 +298,22 @@ TEST(a_cancelled_job_comes_out_of_its_completion_queue)
 	rnl_pool_destroy(pool);
 }
 
-TEST(an_urgent_job_is_cancelled_as_any_other)
+/* nr: workers of the class's own. */
+TEST(a_job_of_a_class_is_cancelled_as_any_other)
 {
-	for (unsigned nr_urgent = 0; nr_urgent < 2; nr_urgent++) {
-		struct rnl_pool *pool = pool_of(1, .nr_urgent = nr_urgent);
+	for (unsigned nr = 0; nr < 2; nr++) {
+		struct rnl_pool *pool = pool_of(1, .nr_class_workers = nr);
+		struct rnl_class *cls = nr ? own_class(pool, nr) : first_class(pool);
 		struct gate gate = GATE_INIT;
 		struct rnl_job held[2];
 		struct notified notified;
 
-		for (unsigned i = 0; i <= nr_urgent; i++) {
-			job_of(&held[i], gated_fn, &gate);
-			must(rnl_job_set_flags(&held[i], i == 1 ? RNL_URGENT : 0));
-			must(rnl_submit(pool, &held[i]));
+		for (unsigned i = 0; i <= nr; i++) {
+			submit_classed(pool, &held[i], i ? cls : NULL, gated_fn, &gate);
 			gate_await(&gate, i + 1);
 		}
 		notified_of(&notified);
-		must(rnl_job_set_flags(&notified.job, RNL_URGENT));
+		must(rnl_job_set_class(&notified.job, cls));
 		must(rnl_submit(pool, &notified.job));
 		must(rnl_job_cancel(&notified.job));
 		gate_open(&gate);

@@ -4,6 +4,7 @@
 #include <runnel/memory.h>
 #include <runnel/more.h>
 
+#include "classed.h"
 #include "cq.h"
 #include "heard.h"
 #include "host_kernel.h"
@@ -108,7 +109,8 @@ TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first, 
 	pool = pool_of(2);
 	job_of(&first, gated_kernel_fn, &kernel);
 	job_of(&second, count_fn, &ran);
-	must(rnl_job_set_flags(&second, _i ? RNL_URGENT : 0));	/* does not change its place */
+	/* The class of a later job does not change its place. */
+	must(rnl_job_set_class(&second, _i ? first_class(pool) : NULL));
 	must(rnl_job_set_then(&first, &second));
 	must(rnl_submit(pool, &first));
 	gate_await(&kernel, 1);

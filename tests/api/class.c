@@ -163,10 +163,11 @@ TEST(two_busy_classes_share_the_device_by_their_weights_whatever_their_jobs_take
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_class_of_urgent_workers_runs_on_them_alone, .loops = 2)
+/* api/own_workers has more. */
+TEST(a_class_with_workers_of_its_own_runs_on_them_alone, .loops = 2)
 {
-	struct rnl_pool *pool = pool_of(2, .nr_urgent = 1, .urgent_spin_us = _i ? 100000 : 0);
-	struct rnl_class *urgent = class_of(pool, .flags = RNL_CLASS_URGENT);
+	struct rnl_pool *pool = pool_of(2, .nr_class_workers = 1);
+	struct rnl_class *own = class_of(pool, .nr_workers = 1, .spin_us = _i ? 100000 : 0);
 	struct rnl_class *other = class_of(pool, .priority = -4);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[2], first, second;
@@ -174,7 +175,7 @@ TEST(a_class_of_urgent_workers_runs_on_them_alone, .loops = 2)
 	hold_workers(pool, &gate, held, 2);
 	submit_classed(pool, &second, other, index_fn, NULL);
 	for (int i = 0; i < 20; i++) {
-		submit_classed(pool, &first, urgent, index_fn, NULL);
+		submit_classed(pool, &first, own, index_fn, NULL);
 		ck_assert_int_eq(result_of(&first), 0);
 	}
 	ck_assert_int_eq(rnl_job_wait(&second, 0), -ETIMEDOUT);
@@ -813,7 +814,10 @@ TEST(a_wrong_class_or_attribute_is_refused)
 		{ .size = sizeof(wrong[0]), .weight = 10001 },
 		{ .size = sizeof(wrong[0]), .floor_permille = 1001 },
 		{ .size = sizeof(wrong[0]), .order = 2 }, { .size = sizeof(wrong[0]), .flags = 8 },
-		{ .size = sizeof(wrong[0]), .flags = RNL_CLASS_URGENT },
+		{ .size = sizeof(wrong[0]), .flags = RNL_CLASS_KEPT_SMS },
+		{ .size = sizeof(wrong[0]), .nr_workers = 1 },
+		{ .size = sizeof(wrong[0]), .stream_priority = 1 },
+		{ .size = sizeof(wrong[0]), .spin_us = 1 },
 		{ .size = sizeof(wrong[0]), .max_queued = 65537 },
 		{ .size = sizeof(wrong[0]), .burst = 2 }, { .size = 4 },
 	};
@@ -829,9 +833,6 @@ TEST(a_wrong_class_or_attribute_is_refused)
 	rnl_class_destroy(NULL);
 	classed_of(&job, cls, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(other, &job), -EINVAL);
-	must(rnl_job_set_flags(&job, RNL_URGENT));
-	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	must(rnl_job_set_flags(&job, 0));
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	must(rnl_pool_close(pool));
 	ck_assert_int_eq(rnl_submit(pool, &job), -ESHUTDOWN);

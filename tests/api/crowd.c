@@ -5,6 +5,7 @@
 #include <runnel/thread.h>
 #include <runnel/trace.h>
 
+#include "classed.h"
 #include "crowd.h"
 #include "heard.h"
 #include "trace.h"
@@ -26,13 +27,13 @@ static int held_fn(struct rnl_job *job)
 	return 0;
 }
 
-static void hold(struct rnl_pool *pool, struct rnl_job *held, unsigned nr, bool urgent)
+static void hold(struct rnl_pool *pool, struct rnl_job *held, unsigned nr,
+		 struct rnl_class *cls)
 {
 	const unsigned before = nr_held;
 
 	for (unsigned i = 0; i < nr; i++) {
-		job_of(&held[i], held_fn, NULL);
-		must(rnl_job_set_flags(&held[i], urgent ? RNL_URGENT : 0));
+		classed_of(&held[i], cls, held_fn, NULL);
 		must(rnl_submit(pool, &held[i]));
 	}
 	ck_eventually(nr_held == before + nr);
@@ -43,7 +44,7 @@ static void check_all_work(struct rnl_pool *pool, unsigned nr)
 {
 	ck_assert_uint_eq(figures_of(pool).nr_workers, nr);
 	pthread_mutex_lock(&gate);
-	hold(pool, jobs, nr, false);
+	hold(pool, jobs, nr, NULL);
 	for (unsigned i = 0; i < nr; i++) {
 		job_of(&more[i], index_fn, NULL);
 		must(submit_by_key(pool, &more[i], RNL_KEY_WORKER(i)));
@@ -65,17 +66,27 @@ TEST(each_worker_of_the_largest_pool_is_found_by_jobs, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-TEST(each_urgent_worker_of_the_largest_pool_is_found_by_jobs, .timeout_s = 60)
+TEST(each_worker_of_a_class_of_the_largest_pool_is_found_by_jobs, .timeout_s = 60)
 {
-	enum { URGENT = 200 };
-	struct rnl_pool *pool = crowd_of(URGENT);
+	enum { OWN = RNL_CLASS_WORKERS_MAX };
+	const struct rnl_class_attr attr = { .size = sizeof(attr), .nr_workers = OWN };
+	struct rnl_pool *pool = crowd_of(OWN);
+	struct rnl_class *cls;
+	int ret;
 
 	skip_without(pool);
+	ck_assert_uint_eq(figures_of(pool).nr_workers, MOST - OWN);
+	ret = rnl_class_create(&cls, pool, &attr);
+	if (ret == -EAGAIN || ret == -ENOMEM) {
+		rnl_pool_destroy(pool);
+		pool = NULL;
+	}
+	skip_without(pool);
+	must(ret);
 	ck_assert_uint_eq(figures_of(pool).nr_workers, MOST);
-	/* On the host device, the other workers take urgent jobs, too: they are held first. */
 	pthread_mutex_lock(&gate);
-	hold(pool, jobs, MOST - URGENT, false);
-	hold(pool, more, URGENT, true);
+	hold(pool, more, OWN, cls);
+	hold(pool, jobs, MOST - OWN, NULL);
 	pthread_mutex_unlock(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
@@ -110,7 +121,7 @@ TEST(one_free_worker_takes_what_is_queued_at_many_held_ones, .timeout_s = 60)
 	struct rnl_job last;
 
 	pthread_mutex_lock(&gate);
-	hold(pool, jobs, NR - 1, false);
+	hold(pool, jobs, NR - 1, NULL);
 	submit_job(pool, &last, gated_fn, &own);
 	gate_await(&own, 1);
 	/* Each queue has space for two jobs. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Deadlines: a job that has not started in time does not run; a started job runs to its end. */
 #include "asks.h"
+#include "classed.h"
 #include "host_kernel.h"
 #include "record.h"
 
@@ -258,9 +259,10 @@ TEST(of_a_deadline_and_a_cancel_the_first_one_counts)
 	rnl_pool_destroy(pool);
 }
 
-TEST(urgent_jobs_are_late_as_any_other)
+TEST(jobs_of_a_class_that_goes_first_are_late_as_any_other)
 {
 	struct rnl_pool *pool = pool_of(1);
+	struct rnl_class *first = first_class(pool);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
 	struct notified late, in_time;
@@ -268,8 +270,8 @@ TEST(urgent_jobs_are_late_as_any_other)
 	hold_workers(pool, &gate, &held, 1);
 	timed_of(&late, MS);
 	timed_of(&in_time, LONG);
-	must(rnl_job_set_flags(&late.job, RNL_URGENT));
-	must(rnl_job_set_flags(&in_time.job, RNL_URGENT));
+	must(rnl_job_set_class(&late.job, first));
+	must(rnl_job_set_class(&in_time.job, first));
 	must(rnl_submit(pool, &late.job));
 	must(rnl_submit(pool, &in_time.job));
 	let_pass(MS);

@@ -5,6 +5,7 @@
 
 #include <runnel/more.h>
 
+#include "classed.h"
 #include "cq.h"
 #include "timer.h"
 #include "record.h"
@@ -549,12 +550,13 @@ TEST(a_pool_is_destroyed_with_delayed_jobs)
 TEST(a_time_can_be_removed)
 {
 	struct rnl_pool *pool = pool_of(1);
+	struct rnl_class *ended = class_of(pool);
 	struct rnl_job job;
 
-	job_of(&job, noop_fn, NULL);
-	must(rnl_job_set_flags(&job, RNL_URGENT));
+	rnl_class_destroy(ended);
+	classed_of(&job, ended, noop_fn, NULL);
 	ck_assert_int_eq(submit_by_key_at(pool, &job, 0, 1), -EINVAL);
-	must(rnl_job_set_flags(&job, 0));
+	must(rnl_job_set_class(&job, NULL));
 	submit_anew(&job);
 	must(set_time(&job, rnl_clock() + LONG));
 	must(set_time(&job, 0));

@@ -13,6 +13,7 @@
 #include <runnel/trace.h>
 
 #include "asks.h"
+#include "classed.h"
 #include "heard.h"
 #include "host_kernel.h"
 #include "move.h"
@@ -63,14 +64,14 @@ static struct rnl_pool *heard_pool_over(unsigned nr, unsigned each)
 
 /* Tries to create a pool; its log is heard.  Returns the error. */
 static int try_create(struct rnl_pool **poolp, const char *device, unsigned nr_workers,
-		      unsigned nr_urgent)
+		      unsigned nr_class_workers)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
 	hear(&heard, &attr);
 	attr.device = device;
 	attr.nr_workers = nr_workers;
-	attr.nr_urgent = nr_urgent;
+	attr.nr_class_workers = nr_class_workers;
 	return rnl_pool_create(poolp, &attr);
 }
 
@@ -135,21 +136,27 @@ TEST(a_name_is_of_devices_or_a_line_says_why_not)
 TEST(each_device_needs_a_worker)
 {
 	static const struct {
-		unsigned nr_workers, nr_urgent;
+		unsigned nr_workers, nr_class_workers;
 		const char *says;
 	} wrongs[] = {
-		{ 1, 0, "nr_workers is 1; " }, { 2, 1, "nr_urgent is 1; " },
+		{ 1, 0, "nr_workers is 1; " },
 		{ RNL_WORKERS_MAX - 1, 2, "nr_workers is 1023; it must be" },
 	};
-	struct rnl_pool *pool = pool_over_of(2, 2, .nr_urgent = 2);
+	const struct rnl_class_attr one = { .size = sizeof(one), .nr_workers = 1 };
+	struct rnl_pool *pool = pool_over_of(2, 2, .nr_class_workers = 2, .log = hear_line,
+					     .log_arg = &heard);
+	struct rnl_class *cls = NULL;
 
 	skip_if_alone(pool);
+	ck_assert_int_eq(rnl_class_create(&cls, pool, &one), -EINVAL);
+	ck_heard("rnl_class_create(): nr_workers is 1, the pool has");
+	ck_assert_ptr_null(cls);
 	ck_assert_int_eq(rnl_pool_resize(pool, 1), -EINVAL);
 	must(rnl_pool_resize(pool, nr_devices_of(pool)));
 	rnl_pool_destroy(pool);
 	for (unsigned i = 0; i < COUNT(wrongs); i++) {
 		ck_assert_int_eq(try_create(&pool, first_devices(2), wrongs[i].nr_workers,
-					    wrongs[i].nr_urgent), -EINVAL);
+					    wrongs[i].nr_class_workers), -EINVAL);
 		ck_heard(wrongs[i].says);
 	}
 }
@@ -225,15 +232,18 @@ TEST(a_pool_has_as_many_devices_as_a_pool_may)
 
 TEST(a_placed_job_runs_on_its_device, .loops = 3)
 {
-	struct rnl_pool *pool = pool_over_of(3, 2, .nr_urgent = _i == 2 ? 3 : 0);
+	struct rnl_pool *pool = pool_over_of(3, 2, .nr_class_workers = _i == 2 ? 3 : 0);
+	struct rnl_class *cls = NULL;
 	struct rnl_job jobs[60];
 	int nr;
 
 	skip_if_alone(pool);
+	if (_i == 2)
+		cls = own_class(pool, 3);
 	nr = (int)nr_devices_of(pool);
 	for (int i = 0; i < (int)COUNT(jobs); i++) {
 		placed_job(&jobs[i], device_fn, NULL, i % nr);
-		must(rnl_job_set_flags(&jobs[i], _i == 2 ? RNL_URGENT : 0));
+		must(rnl_job_set_class(&jobs[i], cls));
 		if (_i == 1)
 			must(submit_by_key(pool, &jobs[i], (uint64_t)i));
 		else
@@ -271,11 +281,14 @@ TEST(a_placed_job_may_be_one_of_many)
  */
 TEST(a_worker_steals_jobs_that_are_not_placed_elsewhere, .loops = 2)
 {
-	struct rnl_pool *pool = pool_over_of(2, 2, .nr_urgent = _i ? 2 : 0);
+	struct rnl_pool *pool = pool_over_of(2, 2, .nr_class_workers = _i ? 2 : 0);
+	struct rnl_class *cls = NULL;
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job holding[6], jobs[40];
 
 	skip_unless_two(pool);
+	if (_i)
+		cls = own_class(pool, 2);
 	/* Device 1's first worker waits at a gate of its own; the other workers share a gate. */
 	for (unsigned i = 0; i < 4; i++) {
 		job_of(&holding[i], gated_fn, &gates[i == 1]);
@@ -285,7 +298,7 @@ TEST(a_worker_steals_jobs_that_are_not_placed_elsewhere, .loops = 2)
 	gate_await(&gates[1], 1);
 	for (int i = 0; _i && i < 2; i++) {
 		placed_job(&holding[4 + i], gated_fn, &gates[0], i);
-		must(rnl_job_set_flags(&holding[4 + i], RNL_URGENT));
+		must(rnl_job_set_class(&holding[4 + i], cls));
 		must(rnl_submit(pool, &holding[4 + i]));
 		gate_await(&gates[0], 4 + (unsigned)i);
 	}
@@ -300,6 +313,39 @@ TEST(a_worker_steals_jobs_that_are_not_placed_elsewhere, .loops = 2)
 	gate_open(&gates[0]);
 	for (int i = 0; i < (int)COUNT(jobs); i += 4)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
+	rnl_pool_destroy(pool);
+}
+
+/* The notice is queued before the others at a held worker, and the other device's worker is free. */
+TEST(a_notice_for_space_runs_on_its_device)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1, .max_queued = 8);
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct rnl_job holding[2], jobs[8], notice, others[20];
+
+	skip_unless_two(pool);
+	for (int i = 0; i < 2; i++)
+		submit_placed(pool, &holding[i], gated_fn, &gates[i], i);
+	for (unsigned i = 0; i < 2; i++)
+		gate_await(&gates[i], 1);
+	for (int i = 0; i < 8; i++)
+		submit_placed(pool, &jobs[i], device_fn, NULL, i % 2);
+	placed_job(&notice, device_fn, NULL, 0);
+	must(submit_when(pool, &notice, RNL_SPACE));
+	/* The timer thread ends this job, so it has the notice, too. */
+	must(rnl_job_cancel(&jobs[6]));
+	ck_assert_int_eq(result_of(&jobs[6]), -ECANCELED);
+	gate_open(&gates[1]);
+	for (int i = 1; i < 8; i += 2)
+		ck_assert_int_eq(result_of(&jobs[i]), 1);
+	ck_eventually(figures_of(pool).queued == 4 || !rnl_job_wait(&notice, 0));
+	for (unsigned i = 0; i < COUNT(others); i++) {
+		submit_placed(pool, &others[i], device_fn, NULL, 1);
+		ck_assert_int_eq(result_of(&others[i]), 1);
+	}
+	ck_assert_int_eq(rnl_job_wait(&notice, 0), -ETIMEDOUT);
+	gate_open(&gates[0]);
+	ck_assert_int_eq(result_of(&notice), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -748,14 +794,16 @@ TEST(queued_placed_jobs_are_cancelled_and_late_in_time)
 	struct rnl_pool *pool = pool_over_of(2, 1);
 	struct rnl_job holding[RNL_WORKERS_MAX], jobs[8];
 	struct gate gate = GATE_INIT;
+	struct rnl_class *first;
 	unsigned nr;
 
 	skip_if_alone(pool);
 	nr = nr_devices_of(pool);
+	first = first_class(pool);
 	hold_workers(pool, &gate, holding, nr);
 	for (int i = 0; i < 8; i++) {
 		placed_job(&jobs[i], device_fn, NULL, i % 2);
-		must(rnl_job_set_flags(&jobs[i], i % 4 >= 2 ? RNL_URGENT : 0));
+		must(rnl_job_set_class(&jobs[i], i % 4 >= 2 ? first : NULL));
 		if (i < 4)
 			must(rnl_job_set_deadline(&jobs[i], MS));
 		must(rnl_submit(pool, &jobs[i]));

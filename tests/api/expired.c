@@ -6,6 +6,7 @@
 #include <runnel/more.h>
 #include <runnel/thread.h>
 
+#include "classed.h"
 #include "cq.h"
 #include "full.h"
 #include "timer.h"
@@ -13,6 +14,8 @@
 #include "seed.h"
 
 #define LONG (3600000 * MS)
+
+static struct rnl_class *first;	/* of the jam: its jobs start before others */
 
 /* A pool whose workers are all held. */
 struct jam {
@@ -24,6 +27,7 @@ struct jam {
 static void jam_of(struct jam *jam, unsigned nr_workers)
 {
 	jam->pool = pool_of(nr_workers);
+	first = first_class(jam->pool);
 	jam->gate = (struct gate)GATE_INIT;
 	hold_workers(jam->pool, &jam->gate, jam->held, nr_workers);
 }
@@ -35,11 +39,11 @@ static void jam_end(struct jam *jam)
 }
 
 /* Ways to submit a job. */
-enum way { OPEN, KEYED, URGENT, MANY, WAITING, WAYS };
+enum way { OPEN, KEYED, CLASSED, MANY, WAITING, WAYS };
 
 static void submit_by(struct rnl_pool *pool, struct rnl_job *job, enum way way)
 {
-	must(rnl_job_set_flags(job, way == URGENT ? RNL_URGENT : 0));
+	must(rnl_job_set_class(job, way == CLASSED ? first : NULL));
 	if (way == MANY)
 		ck_assert_int_eq(rnl_submit_many(pool, &job, 1), 1);
 	else if (way == WAITING)
@@ -353,6 +357,7 @@ struct entry {
 
 struct submitter {
 	struct rnl_pool *pool;
+	struct rnl_class *cls;
 	struct entry *ring;
 	uint64_t random;
 	int nr, bad;
@@ -399,7 +404,7 @@ static int storm(void *arg)
 		must(rnl_job_set_on_done(&e->job, notified));
 		if (r >> 32 & 1)
 			must(rnl_job_set_deadline(&e->job, (int64_t)(r >> 33 & 0xfffff)));
-		must(rnl_job_set_flags(&e->job, (r >> 58) == 1 ? RNL_URGENT : 0));
+		must(rnl_job_set_class(&e->job, (r >> 58) == 1 ? s->cls : NULL));
 		do {
 			ret = r >> 58 != 1 && r >> 57 & 1 ?
 			      submit_by_key(s->pool, &e->job, r >> 50 & 3) :
@@ -429,10 +434,11 @@ TEST(each_job_ends_once_as_reported_during_steals_resizes_drains_and_a_close, .t
 
 	for (int round = 0; round < 2; round++) {
 		struct rnl_pool *pool = pool_of(2, .max_queued = 2048);
+		struct rnl_class *cls = class_of(pool, .priority = -4, .flags = RNL_CLASS_LATE);
 
 		for (int i = 0; i < SUBMITTERS; i++) {
 			submitters[i] = (struct submitter){
-				.pool = pool, .ring = calloc(RING, sizeof(struct entry)),
+				.pool = pool, .cls = cls, .ring = calloc(RING, sizeof(struct entry)),
 				.random = test_seed() + (uint64_t)(round * SUBMITTERS + i),
 				.nr = (int)(EACH / test_scale()),
 			};

@@ -253,7 +253,7 @@ static void check_objects_owner_dead(struct parents *p)
 	CHILD_ASSERT(rnl_job_set_cq(&p->done, NULL) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_set_on_done(&p->done, never) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_set_deadline(&p->done, 1) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_set_flags(&p->done, RNL_URGENT) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_flags(&p->done, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(!rnl_worker().data);
 	CHILD_ASSERT(rnl_pool_close(p->pool) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_drain(p->pool, RNL_FOREVER) == -EOWNERDEAD);

@@ -2,7 +2,7 @@
 /* Hooks: functions called when a worker begins and ceases to serve, and the worker's data. */
 #include <runnel/guard.h>
 
-#include "pool.h"
+#include "classed.h"
 
 /* The hooks' record of one worker; the worker's thread writes it until it ends. */
 struct seen {
@@ -139,7 +139,7 @@ static void ask_all(struct rnl_pool *pool, struct hooks *h, unsigned nr)
 	}
 }
 
-/* Loop 1: two of the workers are urgent. */
+/* Loop 1: a class has two of the workers. */
 TEST(each_worker_has_its_hooks_called_once_in_its_own_thread, .loops = 2)
 {
 	enum { NR = 5 };
@@ -147,8 +147,10 @@ TEST(each_worker_has_its_hooks_called_once_in_its_own_thread, .loops = 2)
 	struct rnl_pool_attr attr = attr_of(h);
 	struct rnl_pool *pool;
 
-	attr.nr_urgent = _i ? 2 : 0;
-	pool = pool_with(&attr, NR - attr.nr_urgent);
+	attr.nr_class_workers = _i ? 2 : 0;
+	pool = pool_with(&attr, NR - attr.nr_class_workers);
+	if (_i)
+		(void)own_class(pool, 2);
 	check_seen(h, NR, 1, NR);
 	if (!_i)
 		ask_all(pool, h, NR);

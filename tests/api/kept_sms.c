@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools that keep multiprocessors (SMs) for their urgent workers. The double of CUDA says which SMs
- * a stream may use; tests/cuda/kept_sms.cu asks the kernels of a GPU.
+ * Pools that keep multiprocessors (SMs) for their classes. The double of CUDA says which SMs a stream
+ * may use; tests/cuda/kept_sms.cu asks the kernels of a GPU.
  */
 #include <runnel/device.h>
 #include <runnel/guard.h>
@@ -9,6 +9,7 @@
 #include <runnel/replay.h>
 #include <runnel/thread.h>
 
+#include "classed.h"
 #include "heard.h"
 #include "host_kernel.h"
 #include "places.h"
@@ -22,6 +23,7 @@
 #pragma weak fake_stream_sms
 
 enum { SMS = 20, GROUP = 8 };		/* of the double */
+enum { OWN = 2 };			/* workers of the class that has the kept SMs */
 
 static struct heard heard;
 
@@ -55,7 +57,7 @@ static struct rnl_pool_attr attr_of(uint32_t kept)
 	hear(&heard, &attr);
 	attr.device = test_device();
 	attr.nr_workers = 2;
-	attr.nr_urgent = 2;
+	attr.nr_class_workers = OWN;
 	attr.stream = RNL_STREAM_PRIVATE;
 	attr.kept_sms = kept;
 	return attr;
@@ -68,6 +70,12 @@ static struct rnl_pool *keeping_pool(void)
 
 	must(rnl_pool_create(&pool, &attr));
 	return pool;
+}
+
+/* A class whose workers have the kept SMs. */
+static struct rnl_class *kept_class(struct rnl_pool *pool)
+{
+	return class_of(pool, .nr_workers = OWN, .flags = RNL_CLASS_KEPT_SMS);
 }
 
 /* The creation returns @ret, leaves nothing, and logs one line, which has @wanted. */
@@ -99,7 +107,7 @@ static void no_misuse(void)
 
 /* ---- refused ---------------------------------------------------------------------- */
 
-TEST(kept_sms_need_private_streams_and_urgent_workers)
+TEST(kept_sms_need_private_streams_and_workers_for_classes)
 {
 	struct rnl_pool_attr attr = attr_of(GROUP);
 
@@ -107,8 +115,8 @@ TEST(kept_sms_need_private_streams_and_urgent_workers)
 	refused(&attr, -EINVAL, "rnl_pool_create(): kept_sms is 8, and stream is 0; it must be "
 				"RNL_STREAM_PRIVATE (1)");
 	attr.stream = RNL_STREAM_PRIVATE;
-	attr.nr_urgent = 0;
-	refused(&attr, -EINVAL, "rnl_pool_create(): kept_sms is 8, and nr_urgent is 0");
+	attr.nr_class_workers = 0;
+	refused(&attr, -EINVAL, "rnl_pool_create(): kept_sms is 8, and nr_class_workers is 0");
 }
 
 TEST(the_host_device_keeps_no_sms)
@@ -179,7 +187,7 @@ TEST(a_driver_that_refuses_leaves_nothing, .loops = 6)
 		{ "cuDevResourceGenerateDesc", "CUDA error 800", 2 },
 		{ "cuGreenCtxCreate", "CUDA error 800", 2 },
 		{ "cuCtxPushCurrent", "CUDA error 800", 1 },
-		{ "cuGreenCtxStreamCreate", "leave the attribute kept_sms 0", 4 },
+		{ "cuGreenCtxStreamCreate", "leave the attribute kept_sms 0", 2 },
 	};
 	struct rnl_pool_attr attr = attr_of(GROUP);
 	char plan[80];
@@ -198,6 +206,33 @@ TEST(a_driver_that_refuses_leaves_nothing, .loops = 6)
 		ck_assert(has_heard(&heard, rows[_i].says));
 		ck_assert_uint_eq(nr_greens(), 0);
 	}
+	no_misuse();
+}
+
+TEST(a_class_whose_streams_are_refused_is_not_created)
+{
+	const struct rnl_class_attr attr = { .size = sizeof(attr), .nr_workers = OWN,
+					     .flags = RNL_CLASS_KEPT_SMS };
+	struct rnl_pool *pool;
+
+	skip_unless_fake();
+	pool = keeping_pool();
+	for (unsigned nth = 1; nth <= OWN; nth++) {
+		struct rnl_class *cls = NULL;
+		char plan[80];
+
+		snprintf(plan, sizeof(plan), "fail=cuGreenCtxStreamCreate:%u:800", nth);
+		must(ask_double(plan));
+		heard.bytes = 0;
+		ck_assert_int_eq(rnl_class_create(&cls, pool, &attr), -ENOTSUP);
+		must(ask_double("nofail"));
+		ck_assert_ptr_null(cls);
+		ck_assert(has_heard(&heard, "leave the attribute kept_sms 0"));
+		ck_assert_uint_eq(figures_of(pool).nr_workers, 2);
+	}
+	(void)kept_class(pool);
+	rnl_pool_destroy(pool);
+	ck_assert_uint_eq(nr_greens(), 0);
 	no_misuse();
 }
 
@@ -229,42 +264,74 @@ static int look_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* Holds all workers of a kind, each by a job that looks at its stream. */
-static void look_at(struct rnl_pool *pool, unsigned nr, bool urgent)
+/* Holds all workers of the pool or of a class, each by a job that looks at its stream. */
+static void look_for(struct rnl_pool *pool, unsigned nr, struct rnl_class *cls, bool kept)
 {
 	struct gate gate = GATE_INIT;
 	struct look looks[8];
 
 	for (unsigned i = 0; i < nr; i++) {
 		looks[i].gate = &gate;
-		job_of(&looks[i].job, look_fn, NULL);
-		must(rnl_job_set_flags(&looks[i].job, urgent ? RNL_URGENT : 0));
-		must(rnl_submit(pool, &looks[i].job));
+		submit_classed(pool, &looks[i].job, cls, look_fn, NULL);
 	}
 	gate_await(&gate, nr);
 	gate_open(&gate);
 	for (unsigned i = 0; i < nr; i++) {
 		ck_assert_int_eq(result_of(&looks[i].job), 0);
-		ck_assert(!test_fake() || is_of(looks[i].sms, urgent));
+		ck_assert(!test_fake() || is_of(looks[i].sms, kept));
 	}
 }
 
-TEST(urgent_workers_have_the_kept_sms_and_others_the_rest)
+static void look_at(struct rnl_pool *pool, unsigned nr, struct rnl_class *kept)
 {
+	look_for(pool, nr, kept, kept != NULL);
+}
+
+TEST(a_class_has_the_kept_sms_and_others_the_rest)
+{
+	struct rnl_class *cls;
 	struct rnl_pool *pool;
 
 	skip_without_groups();
 	pool = keeping_pool();
-	ck_assert(has_heard(&heard, "are kept for urgent workers"));
+	ck_assert(has_heard(&heard, "are kept for classes"));
 	ck_assert(!test_fake() || has_heard(&heard, "8 of the 20 multiprocessors of cuda:0"));
-	look_at(pool, 2, true);
-	look_at(pool, 2, false);
+	cls = kept_class(pool);
+	look_at(pool, OWN, cls);
+	look_at(pool, 2, NULL);
 	must(rnl_pool_resize(pool, 5));
-	look_at(pool, 5, false);
+	look_at(pool, 5, NULL);
 	must(rnl_pool_resize(pool, 1));
 	must(rnl_pool_resize(pool, 3));
-	look_at(pool, 3, false);
-	look_at(pool, 2, true);
+	look_at(pool, 3, NULL);
+	look_at(pool, OWN, cls);
+	rnl_pool_destroy(pool);
+	ck_assert(!test_fake() || !nr_greens());
+	no_misuse();
+}
+
+/* The same workers have the kept SMs, and then the rest. */
+TEST(workers_that_are_lent_again_have_the_sms_of_their_class)
+{
+	struct rnl_class *kept, *other;
+	struct rnl_pool *pool;
+
+	skip_without_groups();
+	pool = keeping_pool();
+	for (unsigned i = 0; i < 3; i++) {
+		kept = kept_class(pool);
+		look_at(pool, OWN, kept);
+		rnl_class_destroy(kept);
+		other = own_class(pool, OWN);
+		look_for(pool, OWN, other, false);
+		rnl_class_destroy(other);
+		kept = class_of(pool, .nr_workers = 1, .flags = RNL_CLASS_KEPT_SMS);
+		other = own_class(pool, 1);
+		look_at(pool, 1, kept);
+		look_for(pool, 1, other, false);
+		rnl_class_destroy(kept);
+		rnl_class_destroy(other);
+	}
 	rnl_pool_destroy(pool);
 	ck_assert(!test_fake() || !nr_greens());
 	no_misuse();
@@ -296,17 +363,19 @@ TEST(other_pools_and_threads_use_every_sm)
 
 TEST(two_pools_keep_sms, .loops = 2)
 {
+	struct rnl_class *cls[2];
 	struct rnl_pool *pools[2];
 
 	skip_without_groups();
 	pools[0] = keeping_pool();
 	pools[1] = keeping_pool();
 	for (unsigned i = 0; i < 2; i++) {
-		look_at(pools[i], 2, true);
-		look_at(pools[i], 2, false);
+		cls[i] = kept_class(pools[i]);
+		look_at(pools[i], OWN, cls[i]);
+		look_at(pools[i], 2, NULL);
 	}
 	rnl_pool_destroy(pools[_i]);
-	look_at(pools[!_i], 2, true);
+	look_at(pools[!_i], OWN, cls[!_i]);
 	rnl_pool_destroy(pools[!_i]);
 	ck_assert(!test_fake() || !nr_greens());
 	no_misuse();
@@ -321,8 +390,8 @@ TEST(each_device_keeps_sms)
 	skip_if_alone(pool);
 	ck_assert(!test_fake() || nr_greens() == 4);
 	ck_assert(!test_fake() || has_heard(&heard, "8 of the 20 multiprocessors of cuda:1"));
-	look_at(pool, 2, true);
-	look_at(pool, 2, false);
+	look_at(pool, OWN, kept_class(pool));
+	look_at(pool, 2, NULL);
 	rnl_pool_destroy(pool);
 	ck_assert(!test_fake() || !nr_greens());
 	no_misuse();
@@ -355,12 +424,14 @@ static int out_fn(struct rnl_job *job)
 	return rnl_copy(to, mem, BYTES);
 }
 
-TEST(urgent_and_other_jobs_come_after_each_other, .loops = 2)
+TEST(jobs_of_a_class_and_others_come_after_each_other, .loops = 2)
 {
+	struct rnl_class *cls;
 	struct rnl_pool *pool;
 
 	skip_without_groups();
 	pool = keeping_pool();
+	cls = kept_class(pool);
 	must(rnl_memory_get(pool, 0, BYTES, &mem, 0));
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct rnl_barrier barrier;
@@ -369,8 +440,7 @@ TEST(urgent_and_other_jobs_come_after_each_other, .loops = 2)
 		must(rnl_barrier_init(&barrier, pool));
 		job_of(&in, in_fn, (void *)(uintptr_t)i);
 		job_of(&out, out_fn, NULL);
-		must(rnl_job_set_flags(&in, (i + (unsigned)_i) % 2 ? RNL_URGENT : 0));
-		must(rnl_job_set_flags(&out, (i + (unsigned)_i) % 2 ? 0 : RNL_URGENT));
+		must(rnl_job_set_class((i + (unsigned)_i) % 2 ? &in : &out, cls));
 		must(rnl_barrier_add(&barrier, &in));
 		must(rnl_submit(pool, &in));
 		must(rnl_job_set_after(&out, &barrier));
@@ -446,15 +516,18 @@ TEST(gathered_jobs_keep_to_their_sms)
 TEST(replayed_jobs_keep_to_their_sms, .loops = 4)
 {
 	const uint32_t how = _i % 2 ? RNL_REPLAY_CAPTURE : RNL_REPLAY;
+	struct rnl_class *cls;
 	struct rnl_pool *pool;
 	struct rnl_job job;
 
 	skip_unless_fake();
 	pool = keeping_pool();
+	cls = kept_class(pool);
 	words[0] = 0;
 	for (unsigned i = 0; i < 100; i++) {
 		job_of(&job, add_fn, &words[0]);
-		must(rnl_job_set_flags(&job, how | (_i < 2 ? RNL_URGENT : 0)));
+		must(rnl_job_set_flags(&job, how));
+		must(rnl_job_set_class(&job, _i < 2 ? cls : NULL));
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	}
 	ck_assert_uint_eq(words[0], 300);
@@ -468,6 +541,7 @@ TEST(replayed_jobs_keep_to_their_sms, .loops = 4)
 TEST(guarded_functions_keep_to_their_sms, .loops = 2)
 {
 	struct rnl_pool_attr attr;
+	struct rnl_class *cls;
 	struct rnl_pool *pool;
 	struct rnl_job job;
 
@@ -475,10 +549,11 @@ TEST(guarded_functions_keep_to_their_sms, .loops = 2)
 	attr = attr_of(group());
 	attr.guard = RNL_GUARD_STRICT;
 	must(rnl_pool_create(&pool, &attr));
+	cls = kept_class(pool);
 	words[0] = 0;
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		job_of(&job, add_fn, &words[0]);
-		must(rnl_job_set_flags(&job, _i ? RNL_URGENT : 0));
+		must(rnl_job_set_class(&job, _i ? cls : NULL));
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	}
 	ck_assert_uint_eq(words[0], 3 * ROUNDS);
@@ -494,6 +569,7 @@ TEST(a_stream_that_cannot_be_destroyed_keeps_its_context)
 
 	skip_unless_fake();
 	pool = keeping_pool();
+	(void)kept_class(pool);
 	must(ask_double("fail=cudaStreamDestroy:2:2"));
 	rnl_pool_destroy(pool);
 	ck_assert_uint_eq(nr_greens(), 2);
@@ -512,6 +588,7 @@ TEST(a_failed_device_keeps_the_contexts)
 
 	skip_unless_fake();
 	pool = keeping_pool();
+	(void)kept_class(pool);
 	fake_fail_sticky(ILLEGAL_ADDRESS);
 	job_of(&job, in_fn, NULL);
 	must(rnl_submit(pool, &job));

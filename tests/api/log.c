@@ -7,6 +7,7 @@
 #include <runnel/more.h>
 #include <runnel/trace.h>
 
+#include "classed.h"
 #include "pool.h"
 
 struct heard {
@@ -103,9 +104,10 @@ TEST(a_pool_that_is_refused_says_which_attribute_and_its_value)
 {
 	const uint16_t cpus[] = { 0, 65000 };
 
-	REFUSED("nr_urgent is 1024; it must be 0 to 1023", .nr_urgent = 1024);
+	REFUSED("nr_class_workers is 65; it must be 0 to 64", .nr_class_workers = 65);
 	REFUSED("nr_workers is 1025; it must be 1 to 1024", .nr_workers = 1025);
-	REFUSED("nr_workers is 1023; it must be 1 to 1022", .nr_workers = 1023, .nr_urgent = 2);
+	REFUSED("nr_workers is 1023; it must be 1 to 1022", .nr_workers = 1023,
+		.nr_class_workers = 2);
 	REFUSED("stream is 2; it must be 0 to 1", .stream = 2);
 	REFUSED("max_in_flight is 1001; it must be 1 to 1000", .max_in_flight = 1001);
 	REFUSED("spin_us is -2; it must be -1 or more", .spin_us = -2);
@@ -115,8 +117,8 @@ TEST(a_pool_that_is_refused_says_which_attribute_and_its_value)
 	REFUSED("guard is 3; it must be 0 to 2", .guard = 3);
 	REFUSED("pinned_preload is 8192; it must be 0 to 4096", .pinned_preload = 8192,
 		.pinned_max = 4096);
-	REFUSED("kept_sms is 8, and stream is 0", .kept_sms = 8, .nr_urgent = 1);
-	REFUSED("kept_sms is 16, and nr_urgent is 0", .kept_sms = 16,
+	REFUSED("kept_sms is 8, and stream is 0", .kept_sms = 8, .nr_class_workers = 1);
+	REFUSED("kept_sms is 16, and nr_class_workers is 0", .kept_sms = 16,
 		.stream = RNL_STREAM_PRIVATE);
 	REFUSED("device is \"gpu\"", .device = "gpu");
 }
@@ -177,8 +179,9 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 	must(rnl_job_set_after(&job, &barrier));
 	ck_invalid(rnl_submit(pool, &job), "comes after is of another pool");
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_set_flags(&job, RNL_URGENT));
-	ck_invalid(submit_by_key(pool, &job, 1), "is urgent, and so cannot have a key");
+	must(rnl_job_set_class(&job, class_of(other)));
+	ck_invalid(submit_by_key(pool, &job, 1), "is of another pool, or has ended");
+	must(rnl_job_set_class(&job, NULL));
 	ck_invalid(submit_when(pool, &job, (enum rnl_when)7), "is 7; it must be RNL_NOW");
 
 	ck_invalid(rnl_map_start(pool, &map, &barrier),

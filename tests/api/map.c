@@ -176,7 +176,7 @@ TEST(arrays_are_pinned_or_pageable_or_in_callbacks, .timeout_s = 60)
 
 	for (unsigned i = 0; i < COUNT(workers); i++) {
 		struct rnl_pool *pool =
-			pool_of(workers[i], .nr_urgent = i / 2,
+			pool_of(workers[i], .nr_class_workers = i / 2,
 				.stream = i % 2 ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD);
 
 		run_everywhere(pool, 2000, 33, 0, 0);

@@ -221,8 +221,9 @@ static struct rnl_pool *busy_pool(void)
 	enum { NR = 60 };
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[3], jobs[NR];
-	struct rnl_pool *pool = pool_of(3, .nr_urgent = 1, .time_every = 1, .spin_us = -1);
+	struct rnl_pool *pool = pool_of(3, .nr_class_workers = 1, .time_every = 1, .spin_us = -1);
 
+	(void)own_class(pool, 1);
 	hold_workers(pool, &gate, held, 3);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], result_fn, (void *)(intptr_t)(i % 7 ? 0 : -EPROTO));

@@ -8,7 +8,7 @@
 #include <runnel/memory.h>
 #include <runnel/thread.h>
 
-#include "pool.h"
+#include "classed.h"
 #include "sanitizers.h"
 
 /* ---- the counters -------------------------------------------------------- */
@@ -218,17 +218,18 @@ TEST(the_counters_count, .not_simulated = ITS_OWN)
 enum { BATCH = 500 };
 
 enum kind {
-	PLAIN, KEYED, MANY, CALLED, QUEUED, URGENT, LATE, WAITING, KEYED_WAITING, IN_BARRIER, AFTER,
+	PLAIN, KEYED, MANY, CALLED, QUEUED, CLASSED, LATE, WAITING, KEYED_WAITING, IN_BARRIER, AFTER,
 	KINDS
 };
 static const char *const names[KINDS] = {
-	"plain", "keyed", "many", "with a callback", "to a completion queue", "urgent",
+	"plain", "keyed", "many", "with a callback", "to a completion queue", "of a class",
 	"with a deadline", "that may wait", "keyed, that may wait", "in a barrier", "after one",
 };
 
 static struct rnl_job jobs[BATCH], *list[BATCH], first;
 static struct rnl_barrier barrier, before;
 static struct rnl_cq *cq;
+static struct rnl_class *cls;
 
 static void callback(struct rnl_job *job)
 {
@@ -243,8 +244,8 @@ static int set_kind(struct rnl_job *job, enum kind kind)
 		return rnl_job_set_on_done(job, callback);
 	case QUEUED:
 		return rnl_job_set_cq(job, cq);
-	case URGENT:
-		return rnl_job_set_flags(job, RNL_URGENT);
+	case CLASSED:
+		return rnl_job_set_class(job, cls);
 	case LATE:
 		return rnl_job_set_deadline(job, 3600000 * MS);
 	case AFTER:
@@ -309,6 +310,7 @@ TEST(submits_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 	struct rnl_barrier all;
 
 	must(rnl_cq_create(&cq));
+	cls = first_class(pool);
 	must(rnl_barrier_init(&all, pool));
 	for (enum kind kind = 0; kind < KINDS; kind++) {
 		struct count from, sum = { 0, 0 };

@@ -6,6 +6,7 @@
 #include <runnel/more.h>
 #include <runnel/replay.h>
 
+#include "classed.h"
 #include "host_kernel.h"
 #include "record.h"
 
@@ -106,9 +107,10 @@ TEST(an_order_keeps_its_key_and_its_worker)
 
 TEST(keys_that_name_workers_lead_to_as_many_of_them_and_count_around)
 {
-	struct rnl_pool *pool = pool_of(3, .nr_urgent = 1);
+	struct rnl_pool *pool = pool_of(3, .nr_class_workers = 1);
 	struct rnl_job job;
 
+	(void)own_class(pool, 1);
 	job_of(&job, index_fn, NULL);
 	for (int i = 0; i < RNL_WORKERS_MAX; i++) {
 		must(submit_by_key(pool, &job, RNL_KEY_WORKER(i)));
@@ -198,9 +200,9 @@ TEST(refused_submits_leave_a_job_as_it_was)
 	must(rnl_job_set_key(&job, 1));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	must(rnl_job_set_key(&job, RNL_KEY_NONE));
-	must(rnl_job_set_flags(&job, RNL_URGENT));
+	job.more->start_ns = 1;
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	must(rnl_job_set_flags(&job, 0));
+	job.more->start_ns = 0;
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	job_of(&first, noop_fn, NULL);
 	must(rnl_job_set_then(&first, &job));

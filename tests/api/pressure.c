@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A full pool refuses jobs immediately, or its submitters wait for space. */
+#include "classed.h"
 #include "full.h"
 #include "host_kernel.h"
 
@@ -220,8 +221,11 @@ TEST(a_misuse_does_not_wait_for_space)
 {
 	struct full full;
 	struct rnl_job job, zero = { 0 };
+	struct rnl_class *ended;
 
 	full_start(&full, 1);
+	ended = class_of(full.pool);
+	rnl_class_destroy(ended);
 	job_of(&job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit_wait(full.pool, NULL, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_submit_wait(full.pool, &zero, RNL_FOREVER), -EINVAL);
@@ -229,7 +233,7 @@ TEST(a_misuse_does_not_wait_for_space)
 	ck_assert_int_eq(submit_by_key_wait(full.pool, NULL, 1, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(full.pool, &zero, 1, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(full.pool, full.queued, 1, RNL_FOREVER), -EBUSY);
-	must(rnl_job_set_flags(&job, RNL_URGENT));
+	must(rnl_job_set_class(&job, ended));
 	ck_assert_int_eq(submit_by_key_wait(full.pool, &job, 1, RNL_FOREVER), -EINVAL);
 	full_end(&full);
 }

@@ -36,13 +36,19 @@
 
 static struct heard heard;
 
-static struct rnl_pool *hearing_pool(unsigned nr_workers)
+static struct rnl_pool *hearing_pool_for(unsigned nr_workers, unsigned nr_class_workers)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
 	hear(&heard, &attr);
 	rnl_set_log(hear_line, &heard);
+	attr.nr_class_workers = nr_class_workers;
 	return pool_with(&attr, nr_workers);
+}
+
+static struct rnl_pool *hearing_pool(unsigned nr_workers)
+{
+	return hearing_pool_for(nr_workers, 0);
 }
 
 static void end_hearing(struct rnl_pool *pool)
@@ -157,8 +163,8 @@ TEST(a_wrong_class_is_logged)
 	attr.max_queued = 70000;
 	invalid(rnl_class_create(&cls, pool, &attr), "max_queued is 70000; it must be 1 to 65536");
 	attr.max_queued = 0;
-	attr.flags = RNL_CLASS_URGENT;
-	invalid(rnl_class_create(&cls, pool, &attr), "the pool has no urgent workers");
+	attr.flags = 8;
+	invalid(rnl_class_create(&cls, pool, &attr), "flags is 8; it must be 0 to 7");
 	answered(rnl_class_create(&cls, pool, NULL), 0);
 	invalid(rnl_class_read_stats(NULL, &stats), "rnl_class_read_stats(): cls is NULL");
 	invalid(rnl_class_read_stats(cls, NULL), "rnl_class_read_stats(): stats is NULL");
@@ -169,9 +175,6 @@ TEST(a_wrong_class_is_logged)
 	invalid(rnl_job_set_class(NULL, cls), "rnl_job_set_class(): the job is NULL");
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_set_class(&job, cls));
-	must(rnl_job_set_flags(&job, RNL_URGENT));
-	invalid(rnl_submit(pool, &job), "is urgent, and has a class");
-	must(rnl_job_set_flags(&job, 0));
 	other = pool_of(1);
 	must(rnl_job_set_class(&job, NULL));
 	must(submit_and_wait(other, &job));
@@ -179,6 +182,52 @@ TEST(a_wrong_class_is_logged)
 	rnl_class_destroy(cls);
 	invalid(rnl_submit(pool, &job), "is of another pool, or has ended");
 	rnl_pool_destroy(other);
+	end_hearing(pool);
+}
+
+static int create_class_fn(struct rnl_job *job)
+{
+	const struct rnl_class_attr attr = { .size = sizeof(attr), .nr_workers = 1 };
+	struct rnl_class *cls;
+
+	return rnl_class_create(&cls, job->user, &attr);
+}
+
+TEST(workers_that_a_class_cannot_have_are_logged)
+{
+	struct rnl_pool *pool = hearing_pool_for(1, 2);
+	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
+	struct rnl_class *cls, *has;
+	struct rnl_job job;
+
+	attr.nr_workers = 3;
+	invalid(rnl_class_create(&cls, pool, &attr),
+		"rnl_class_create(): nr_workers is 3; it must be 0 to 2");
+	attr.nr_workers = 2;
+	attr.spin_us = 1000001;
+	invalid(rnl_class_create(&cls, pool, &attr), "spin_us is 1000001; it must be 0 to 1000000");
+	attr.spin_us = 0;
+	attr.flags = RNL_CLASS_KEPT_SMS;
+	invalid(rnl_class_create(&cls, pool, &attr),
+		"flags have RNL_CLASS_KEPT_SMS, and the pool keeps no SMs: set kept_sms");
+	attr.flags = 0;
+	attr.nr_workers = 0;
+	attr.spin_us = 1;
+	invalid(rnl_class_create(&cls, pool, &attr), "spin_us is set, and nr_workers is 0");
+	attr.spin_us = 0;
+	attr.stream_priority = 1;
+	invalid(rnl_class_create(&cls, pool, &attr), "stream_priority is set, and nr_workers is 0");
+	attr.stream_priority = 0;
+	attr.nr_workers = 1;
+	answered(rnl_class_create(&has, pool, &attr), 0);
+	attr.nr_workers = 2;
+	refused(rnl_class_create(&cls, pool, &attr), -EAGAIN,
+		"nr_workers is 2, and classes have 1 of the 2 workers (nr_class_workers) of the pool");
+	job_of(&job, create_class_fn, pool);
+	refused(submit_and_wait(pool, &job), -EBUSY, "rnl_class_create(), for workers of the class's own");
+	must(rnl_pool_close(pool));
+	attr.nr_workers = 1;
+	answered(rnl_class_create(&cls, pool, &attr), -ESHUTDOWN);
 	end_hearing(pool);
 }
 
@@ -228,7 +277,7 @@ static void try_setters(struct rnl_job *job, struct rnl_barrier *barrier, struct
 	refused(rnl_job_set_on_done(job, on_done), ret, text);
 	refused(rnl_job_set_cq(job, cq), ret, text);
 	refused(rnl_job_set_deadline(job, 1), ret, text);
-	refused(rnl_job_set_flags(job, RNL_URGENT), ret, text);
+	refused(rnl_job_set_class(job, NULL), ret, text);
 	refused(rnl_job_set_device(job, 0), ret, text);
 	refused(rnl_job_set_flags(job, RNL_GATHER), ret, text);
 	refused(rnl_job_set_flags(job, RNL_REPLAY), ret, text);
@@ -350,9 +399,6 @@ static void try_combinations(struct rnl_pool *pool, struct rnl_order *order,
 	invalid(rnl_barrier_notify(barrier, &job), "rnl_barrier_notify() takes no such job");
 	must(rnl_job_set_then(&first, &job));
 	try_submits(pool, &first, -EINVAL, "and is behind a job by");
-	must(rnl_job_set_flags(&job, RNL_URGENT));
-	try_submits(pool, &job, -EINVAL, "is urgent, and so cannot have a key or an order");
-	must(rnl_job_set_flags(&job, 0));
 	must(rnl_job_set_more(&job, &more));
 	more.order = other;
 	try_submits(pool, &job, -EINVAL, "the order of job ");

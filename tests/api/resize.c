@@ -3,8 +3,8 @@
 #include <runnel/memory.h>
 #include <runnel/thread.h>
 
+#include "classed.h"
 #include "host_kernel.h"
-#include "pool.h"
 
 enum { MOST = 70 };	/* api/crowd has the largest possible number */
 
@@ -40,27 +40,25 @@ TEST(a_pool_has_the_workers_that_it_was_resized_to, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-TEST(urgent_workers_are_not_counted_and_stay, .timeout_s = 60)
+TEST(workers_of_classes_are_not_counted_and_stay, .timeout_s = 60)
 {
-	enum { URGENT = 2 };
-	struct rnl_pool *pool = pool_of(3, .nr_urgent = URGENT);
-
+	enum { OWN = 2 };
+	struct rnl_pool *pool = pool_of(3, .nr_class_workers = OWN);
+	struct rnl_class *cls = own_class(pool, OWN);
 
 	for (unsigned nr = 1; nr <= 4; nr++) {
 		struct gate gate = GATE_INIT;
-		struct rnl_job held[4], urgent;
+		struct rnl_job held[4], own;
 
 		must(rnl_pool_resize(pool, nr));
-		ck_assert_uint_eq(figures_of(pool).nr_workers, URGENT + nr);
+		ck_assert_uint_eq(figures_of(pool).nr_workers, OWN + nr);
 		hold_workers(pool, &gate, held, nr);
-		job_of(&urgent, index_fn, NULL);
-		must(rnl_job_set_flags(&urgent, RNL_URGENT));
-		must(rnl_submit(pool, &urgent));
-		ck_assert_int_lt(result_of(&urgent), URGENT);
+		submit_classed(pool, &own, cls, index_fn, NULL);
+		ck_assert_int_lt(result_of(&own), OWN);
 		gate_open(&gate);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
-	ck_assert_int_eq(rnl_pool_resize(pool, RNL_WORKERS_MAX - URGENT + 1), -EINVAL);
+	ck_assert_int_eq(rnl_pool_resize(pool, RNL_WORKERS_MAX - OWN + 1), -EINVAL);
 	rnl_pool_destroy(pool);
 }
 

@@ -6,6 +6,7 @@
 #include <runnel/hold.h>
 #include <runnel/more.h>
 
+#include "classed.h"
 #include "record.h"
 
 struct pusher {
@@ -149,12 +150,13 @@ TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 	rnl_pool_destroy(pool);
 }
 
-TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
+TEST(jobs_after_a_barrier_and_of_a_class_wait_for_room_of_their_own)
 {
-	enum { MAX = 3, DEFERRED, URGENT, KINDS };
+	enum { MAX = 3, DEFERRED, CLASSED, KINDS };
 
 	for (int kind = DEFERRED; kind < KINDS; kind++) {
-		struct rnl_pool *pool = pool_of(1, .max_queued = MAX, .nr_urgent = 1);
+		struct rnl_pool *pool = pool_of(1, .max_queued = MAX, .nr_class_workers = 1);
+		struct rnl_class *cls = class_of(pool, .nr_workers = 1, .max_queued = MAX);
 		struct gate gate = GATE_INIT;
 		struct rnl_job held[2], jobs[MAX + 1], other;
 		struct submitting s = { pool, &jobs[MAX], RNL_FOREVER, 0, false };
@@ -162,17 +164,16 @@ TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 		struct call call;
 
 		must(rnl_barrier_init(&barrier, pool));
-		for (int i = 0; i < 2; i++) {	/* one for the worker, one for the urgent worker */
-			job_of(&held[i], gated_fn, &gate);
-			must(rnl_job_set_flags(&held[i], i ? RNL_URGENT : 0));
+		for (int i = 0; i < 2; i++) {	/* one for the worker, one for the class's */
+			classed_of(&held[i], i ? cls : NULL, gated_fn, &gate);
 			must(rnl_barrier_add(&barrier, &held[i]));
 			must(rnl_submit(pool, &held[i]));
 			gate_await(&gate, (unsigned)i + 1);
 		}
 		for (int i = 0; i <= MAX; i++) {
 			job_of(&jobs[i], noop_fn, NULL);
-			ck_assert_int_eq(kind == URGENT ? rnl_job_set_flags(&jobs[i], RNL_URGENT) :
-							  rnl_job_set_after(&jobs[i], &barrier), 0);
+			must(kind == CLASSED ? rnl_job_set_class(&jobs[i], cls) :
+					       rnl_job_set_after(&jobs[i], &barrier));
 			ck_assert_int_eq(rnl_submit(pool, &jobs[i]), i < MAX ? 0 : -EAGAIN);
 		}
 		ck_assert_int_eq(rnl_submit_wait(pool, &jobs[MAX], 5 * MS), -ETIMEDOUT);

@@ -6,6 +6,7 @@
  */
 #include <runnel/thread.h>
 
+#include "classed.h"
 #include "cq.h"
 #include "host_kernel.h"
 
@@ -238,4 +239,41 @@ TEST(a_cancel_that_is_pending_has_its_effect_after_the_call, .not_simulated = "p
 	must(with_pending(destroy_cq, cq));
 	must(with_pending(drain_fn, pool));
 	must(with_pending(destroy_pool, pool));
+}
+
+/* A creation; its workers had another priority before, so their threads end. */
+struct creation {
+	struct rnl_pool *pool;
+	struct rnl_class_attr attr;
+	struct rnl_class *cls;
+};
+
+static int create_class(void *arg)
+{
+	struct creation *c = arg;
+
+	return rnl_class_create(&c->cls, c->pool, &c->attr);
+}
+
+static int destroy_class(void *cls)
+{
+	rnl_class_destroy(cls);
+	return 0;
+}
+
+TEST(a_class_with_workers_is_created_and_ended_first, .not_simulated = "pthread_cancel()")
+{
+	struct rnl_pool *pool = pool_of(1, .nr_class_workers = 2);
+	struct rnl_job job;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		struct creation c = { .pool = pool, .attr = { .size = sizeof(c.attr), .nr_workers = 2,
+							      .stream_priority = i / 2 } };
+
+		must(with_pending(create_class, &c));
+		classed_of(&job, c.cls, noop_fn, NULL);
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+		must(with_pending(destroy_class, c.cls));
+	}
+	rnl_pool_destroy(pool);
 }

@@ -230,7 +230,7 @@ const struct bench_row bench_rows[] = {
 		.ways = {
 			{ HAND, "without priority", "21" },
 			{ HAND, "priority", "01" },
-			{ RUNNEL, "RNL_URGENT", "01" },
+			{ RUNNEL, "a class's own worker", "01" },
 		},
 	},
 	{
@@ -265,7 +265,7 @@ const struct bench_row bench_rows[] = {
 			{ HAND, "equal streams", "" },
 			{ HAND, "stream priority", "" },
 			{ HAND, "kept SMs, green contexts", "" },
-			{ RUNNEL, "an urgent worker", "" },
+			{ RUNNEL, "a worker of its own", "" },
 			{ RUNNEL, "kept SMs, a worker spins", "" },
 			{ RUNNEL, "flood of 1 at a time", "" },
 		},

@@ -58,14 +58,14 @@ if [ "$device" != host ]; then
 	CUDA_DEVICE_MAX_CONNECTIONS=1 gives 0 info
 	if [ "$fake" ]; then
 		prints '^  multiprocessors are kept in groups of 8, at most 16$'
-		prints '^  yes  multiprocessors kept for urgent workers$'
+		prints '^  yes  multiprocessors kept for a class$'
 	fi
 	prints '^queues +1, as CUDA_DEVICE_MAX_CONNECTIONS=1 says$'
 	prints '^  no   a hardware queue for each of 8 workers: workers share queues'
 fi
 if [ "$fake" ]; then
 	FAKE_CUDART="nogreen${FAKE_CUDART:+,$FAKE_CUDART}" gives 0 info
-	prints '^  no   multiprocessors kept for urgent workers: an urgent kernel waits'
+	prints '^  no   multiprocessors kept for a class: a kernel that should go first waits'
 fi
 ends 'info tells of devices'
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Classes: their creation, jobs of a class, their end. */
 #include <runnel/class.h>
+#include <runnel/stats.h>
 
 #include "countdown.h"
 
@@ -55,6 +56,83 @@ static int submit(struct rnl_pool **pool)
 	return ret;
 }
 
+/* ---- workers of a class's own ----------------------------------------------------------- */
+
+enum { OWN = 2 };
+
+static int create_own(struct rnl_pool *pool, struct rnl_class **made, uint32_t level)
+{
+	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
+
+	attr.nr_workers = OWN;
+	attr.stream_priority = level;
+	return rnl_class_create(made, pool, &attr);
+}
+
+static void own_class(struct rnl_pool *pool)
+{
+	expect(!create_own(pool, &cls, 0));
+}
+
+/* Their threads are there. */
+static void own_class_ended(struct rnl_pool *pool)
+{
+	own_class(pool);
+	rnl_class_destroy(cls);
+}
+
+/* Creates a class, runs a job on its workers, and ends the class. */
+static int live_own(struct rnl_pool *pool, uint32_t level)
+{
+	struct rnl_class *made = NULL;
+	int ret = create_own(pool, &made, level);
+	struct watched *w;
+
+	expect(!ret == !!made);
+	if (ret)
+		return ret;
+	w = watched_next(BY_CALLBACK);
+	expect(!rnl_job_set_class(&w->job, made));
+	expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
+	rnl_class_destroy(made);
+	return 0;
+}
+
+static int live(struct rnl_pool **pool)
+{
+	return live_own(*pool, 0);
+}
+
+/* Workers that get another priority get other threads. */
+static int live_on_others(struct rnl_pool **pool)
+{
+	return live_own(*pool, 1);
+}
+
+static int end_own(struct rnl_pool **pool)
+{
+	(void)pool;
+	rnl_class_destroy(cls);
+	return 0;
+}
+
+/* No worker has been lost. */
+static void after_own(struct rnl_pool *pool, int ret)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	(void)ret;
+	expect(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && stats.nr_workers == 1);
+	if (fault_lasts())
+		return;
+	expect(!create_own(pool, &cls, 2));
+	expect(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && stats.nr_workers == 1 + OWN);
+}
+
+#define OWN_CLASS(says, ...) \
+	{ .name = says, .attr = { .nr_class_workers = OWN }, .after = after_own, \
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO }, __VA_ARGS__ }
+
 const struct operation class_operations[] = {
 	{ .name = "rnl_class_create, rnl_class_destroy", .run = create_and_destroy,
 	  .errnos = { -ENOMEM, -EIO }, },
@@ -62,5 +140,11 @@ const struct operation class_operations[] = {
 	  .run = create_a_larger, .errnos = { -ENOMEM, -EIO } },
 	{ .name = "rnl_submit, rnl_job_set_class", .functions = "rnl_class_read_stats, rnl_class_wait",
 	  .attr = TWO_WORKERS, .before = one_class, .run = submit, .errnos = { -EIO } },
+	OWN_CLASS("rnl_class_create, rnl_class_destroy, with workers", .run = live),
+	OWN_CLASS("rnl_class_create, with workers of another class", .before = own_class_ended,
+		  .run = live),
+	OWN_CLASS("rnl_class_create, with workers of another priority", .before = own_class_ended,
+		  .run = live_on_others),
+	OWN_CLASS("rnl_class_destroy, with workers", .before = own_class, .run = end_own),
 	{ 0 }
 };

@@ -96,16 +96,6 @@ static int submit_gathered(struct rnl_pool **pool)
 	return submit_all(pool, true);
 }
 
-static int submit_urgent(struct rnl_pool **pool)
-{
-	struct watched *w = watched_next(BY_CALLBACK);
-	int ret = rnl_job_set_flags(&w->job, RNL_URGENT);
-
-	if (!ret)
-		ret = watched_submitted(w, rnl_submit(*pool, &w->job));
-	return drained(*pool, ret);
-}
-
 /* ---- calls about a job -------------------------------------------------------- */
 
 static int describe(struct rnl_pool **pool)
@@ -272,7 +262,6 @@ const struct operation job_operations[] = {
 	/* Two jobs of an unknown function are enough for that time, so they are a group. */
 	JOB("rnl_job_set_flags, gathered", .attr = { .in_flight_ns = 100000 },
 	    .run = submit_gathered),
-	JOB("rnl_job_set_flags", .attr = { .nr_urgent = 1 }, .run = submit_urgent),
 	{ .name = "rnl_job_init, rnl_job_set_...", .run = describe,
 	  .functions = "rnl_job_set_after rnl_job_set_on_done rnl_job_set_cq rnl_job_set_deadline" },
 	JOB("rnl_job_wait", .run = ask),

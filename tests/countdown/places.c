@@ -2,6 +2,7 @@
 /* Pools over two devices, and jobs and memory placed on one of them. */
 #include <string.h>
 
+#include <runnel/class.h>
 #include <runnel/device.h>
 #include <runnel/guard.h>
 #include <runnel/memory.h>
@@ -25,7 +26,7 @@ static int create(struct rnl_pool **pool)
 
 	attr.device = two_devices();
 	attr.nr_workers = 2;
-	attr.nr_urgent = 2;
+	attr.nr_class_workers = 2;
 	attr.max_in_flight = 2;
 	attr.guard = RNL_GUARD_REPORT;
 	watched_twice();
@@ -43,7 +44,7 @@ static int create_kept(struct rnl_pool **pool)
 
 	attr.device = two_devices();
 	attr.nr_workers = 2;
-	attr.nr_urgent = 2;
+	attr.nr_class_workers = 2;
 	attr.max_in_flight = 2;
 	attr.stream = RNL_STREAM_PRIVATE;
 	attr.kept_sms = strcmp(test_device(), "host") ? 8 : 0;
@@ -104,7 +105,17 @@ static struct watched *placed(unsigned device)
 	return w;
 }
 
-/* Submits an unkeyed, a keyed and an urgent job for each device. */
+static struct rnl_class *cls;
+
+static void class_of_both(struct rnl_pool *pool)
+{
+	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
+
+	attr.nr_workers = 2;
+	expect(!rnl_class_create(&cls, pool, &attr));
+}
+
+/* Submits an unkeyed and a keyed job, and one of a class with workers of its own, for each device. */
 static int submit(struct rnl_pool **pool)
 {
 	const unsigned nr = nr_devices_of(*pool);
@@ -114,7 +125,7 @@ static int submit(struct rnl_pool **pool)
 		int ret;
 
 		if (i / 2 == 2)
-			expect(!rnl_job_set_flags(&w->job, RNL_URGENT));
+			expect(!rnl_job_set_class(&w->job, cls));
 		if (i / 2 == 1)
 			ret = submit_by_key(*pool, &w->job, i);
 		else
@@ -229,7 +240,8 @@ const struct operation place_operations[] = {
 	PLACE("rnl_pool_resize, over devices", .run = grow, .after = after_grow,
 	      .errnos = { -ENOMEM, -EAGAIN, -EIO }),
 	PLACE("rnl_device_describe, rnl_worker", .run = look),
-	PLACE("rnl_job_set_device, rnl_worker", .run = submit, .after = after_submit),
+	PLACE("rnl_job_set_device, rnl_worker", .attr = { .nr_class_workers = 2 },
+	      .before = class_of_both, .run = submit, .after = after_submit),
 	PLACE("rnl_job_set_after, rnl_barrier_join, over devices", .run = meet,
 	      .after = after_submit, .errnos = { -EIO, -EAGAIN, -ENOMEM }),
 	PLACE("rnl_memory_get, over devices", .run = alloc, .after = free_both,

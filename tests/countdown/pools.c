@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <runnel/class.h>
 #include <runnel/device.h>
 #include <runnel/guard.h>
 #include <runnel/stats.h>
@@ -136,7 +137,7 @@ static int create_default(struct rnl_pool **pool)
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
 	attr.nr_workers = 1;
-	attr.nr_urgent = 1;
+	attr.nr_class_workers = 1;
 	return create_with(pool, &attr);
 }
 
@@ -155,7 +156,7 @@ static int create_all(struct rnl_pool **pool)
 	}
 	attr.cpus = cpus;
 	attr.nr_workers = 2;
-	attr.nr_urgent = 1;
+	attr.nr_class_workers = 1;
 	attr.max_in_flight = 2;
 	attr.stream = RNL_STREAM_PRIVATE;
 	attr.guard = RNL_GUARD_REPORT;
@@ -164,7 +165,7 @@ static int create_all(struct rnl_pool **pool)
 	attr.on_start = on_start;
 	attr.on_stop = on_stop;
 	ret = create_with(pool, &attr);
-	expect(nr_started == (ret ? 0 : 3));
+	expect(nr_started == (ret ? 0 : 2));
 	return ret;
 }
 
@@ -239,7 +240,7 @@ static int create_kept(struct rnl_pool **pool)
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
 	attr.nr_workers = 1;
-	attr.nr_urgent = 1;
+	attr.nr_class_workers = 1;
 	attr.max_in_flight = 2;
 	attr.stream = RNL_STREAM_PRIVATE;
 	attr.kept_sms = strcmp(test_device(), "host") ? 8 : 0;
@@ -249,15 +250,22 @@ static int create_kept(struct rnl_pool **pool)
 /* A whole life: what a failing destruction of a stream leaves is not destroyed under it. */
 static int live_kept(struct rnl_pool **pool)
 {
+	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
+	struct rnl_class *cls;
 	struct watched *w;
 	int ret = create_kept(pool);
 
 	if (ret)
 		return ret;
-	w = watched_next(BY_CALLBACK);
-	expect(!rnl_job_set_flags(&w->job, RNL_URGENT));
-	expect_accepted(watched_submitted(w, rnl_submit(*pool, &w->job)));
-	ret = rnl_pool_resize(*pool, 2);
+	attr.nr_workers = 1;
+	attr.flags = strcmp(test_device(), "host") ? RNL_CLASS_KEPT_SMS : 0;
+	ret = rnl_class_create(&cls, *pool, &attr);
+	if (!ret) {
+		w = watched_next(BY_CALLBACK);
+		expect(!rnl_job_set_class(&w->job, cls));
+		expect_accepted(watched_submitted(w, rnl_submit(*pool, &w->job)));
+		ret = rnl_pool_resize(*pool, 2);
+	}
 	submit_some(*pool);
 	rnl_pool_destroy(*pool);
 	*pool = NULL;
@@ -317,7 +325,8 @@ const struct operation pool_operations[] = {
 	{ .name = "rnl_pool_close, rnl_pool_drain", .closes = true, .run = close_and_drain },
 	{ .name = "rnl_pool_destroy", .run = destroy },
 	CREATE("rnl_pool_create, kept SMs", .run = create_kept),
-	CREATE("rnl_pool_create, rnl_pool_resize, rnl_pool_destroy, kept SMs", .run = live_kept),
+	CREATE("rnl_pool_create, rnl_class_create, rnl_pool_resize, rnl_pool_destroy, kept SMs",
+	       .run = live_kept),
 	{ .name = "rnl_device_describe, rnl_pool_read_stats, rnl_pool_health", .run = look },
 	{ .name = "rnl_pool_stats_text", .run = write_text, .errnos = { -ENOMEM } },
 	{ 0 }

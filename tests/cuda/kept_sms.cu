@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of a pool that keeps SMs: urgent ones run only on those SMs, others only on the rest. */
+/* Kernels of a pool that keeps SMs: a class's run only on those SMs, others only on the rest. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "suite.h"
 
 #define RNL_NAMES_STREAM 1
+#include <runnel/class.h>
 #include <runnel/cuda.h>
 #include <runnel/device.h>
 #include <runnel/guard.h>
@@ -43,7 +44,8 @@ RNL_KERNEL(look, NULL, look_cuda, struct look);
 
 static struct rnl_device_info info;
 static struct rnl_pool *pool;
-static uint32_t *seen[2];	/* by urgent jobs, by others */
+static struct rnl_class *cls;	/* has a worker of its own, and the kept SMs if there are any */
+static uint32_t *seen[2];	/* by its jobs, by others */
 static volatile int stopping;
 
 static struct rnl_dim look_grid(void)
@@ -95,6 +97,7 @@ static const struct how {
 static void begin(uint32_t kept, uint32_t guard)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_class_attr own = RNL_CLASS_ATTR_INIT;
 
 	info.size = sizeof(info);
 	must(rnl_device_describe(NULL, "cuda", 0, &info));
@@ -102,12 +105,14 @@ static void begin(uint32_t kept, uint32_t guard)
 		test_skip("this GPU keeps no SMs");
 	ck_assert_uint_le(info.nr_multiprocessors, SMS_MAX);
 	attr.nr_workers = NR_WORKERS;
-	attr.nr_urgent = 1;
+	attr.nr_class_workers = own.nr_workers = 1;
 	attr.device = "cuda";
 	attr.stream = RNL_STREAM_PRIVATE;
 	attr.kept_sms = kept * info.sm_group;
 	attr.guard = guard;
 	must(rnl_pool_create(&pool, &attr));
+	own.flags = kept ? RNL_CLASS_KEPT_SMS : 0;
+	must(rnl_class_create(&cls, pool, &own));
 	for (int i = 0; i < 2; i++) {
 		must(rnl_memory_get(pool, RNL_PINNED, SMS_MAX * sizeof(uint32_t), (void **)&seen[i], 0));
 		memset(seen[i], 0, SMS_MAX * sizeof(uint32_t));
@@ -126,11 +131,10 @@ static void run_all(const struct how *how)
 	static struct rnl_job jobs[NR_JOBS];
 
 	for (int i = 0; i < NR_JOBS; i++) {
-		const uint32_t urgent = i % 4 ? 0 : RNL_URGENT;
-
 		must(rnl_job_init(&jobs[i], how->fn));
-		jobs[i].user = seen[!urgent];
-		must(rnl_job_set_flags(&jobs[i], urgent | how->flags));
+		jobs[i].user = seen[i % 4 != 0];
+		must(rnl_job_set_class(&jobs[i], i % 4 ? NULL : cls));
+		must(rnl_job_set_flags(&jobs[i], how->flags));
 		must(rnl_submit(pool, &jobs[i]));
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -147,14 +151,14 @@ static uint32_t nr_seen(const uint32_t *words)
 	return nr;
 }
 
-/* Urgent jobs have seen all kept SMs, others all of the rest, and neither any of the other's. */
+/* Jobs of the class have seen all kept SMs, others all of the rest, and neither any of the other's. */
 static void check_sets(const char *name, uint32_t kept)
 {
 	uint32_t both = 0;
 
 	for (int i = 0; i < SMS_MAX; i++)
 		both += seen[0][i] && seen[1][i];
-	printf("%s: urgent jobs ran on %u SMs, others on %u, both on %u of them\n", name,
+	printf("%s: the class's jobs ran on %u SMs, others on %u, both on %u of them\n", name,
 	       nr_seen(seen[0]), nr_seen(seen[1]), both);
 	fflush(stdout);
 	ck_assert_uint_eq(both, 0);
@@ -267,7 +271,7 @@ static double median_us(const char *what)
 	double us[RUNS];
 
 	must(rnl_job_init(&job, urgent_fn));
-	must(rnl_job_set_flags(&job, RNL_URGENT));
+	must(rnl_job_set_class(&job, cls));
 	job.user = seen[0];
 	/* CUDA loads a kernel at its first launch, which must not be measured. */
 	must(rnl_submit(pool, &job));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An urgent kernel overtakes a flood of others on the GPU. */
+/* A kernel of a class with a worker of its own overtakes a flood of others on the GPU. */
 #include <math.h>
 #include <stdint.h>
 #include <time.h>
@@ -8,6 +8,7 @@
 #include "suite.h"
 
 #define RNL_NAMES_STREAM 1
+#include <runnel/class.h>
 #include <runnel/cuda.h>
 #include <runnel/device.h>
 
@@ -64,13 +65,13 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Returns the median time from submit to done, in microseconds. */
-static double median_us(const char *what, int urgent)
+static double median_us(const char *what, struct rnl_class *cls)
 {
 	double us[RUNS];
 	struct rnl_job job;
 
 	must(rnl_job_init(&job, run_urgent));
-	must(rnl_job_set_flags(&job, urgent ? RNL_URGENT : 0));
+	must(rnl_job_set_class(&job, cls));
 	for (int i = 0; i < RUNS; i++) {
 		const struct timespec gap = { 0, 1000000 };
 		double start;
@@ -93,19 +94,22 @@ TEST(an_urgent_kernel_overtakes_a_flood, .timeout_s = 60, .loops = 2)
 	static struct rnl_job floods[NR_FLOODS];
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_class_attr own = RNL_CLASS_ATTR_INIT;
+	struct rnl_class *cls;
 	double usual, urgent;
 
 	attr.nr_workers = NR_WORKERS;
-	attr.nr_urgent = 1;
+	attr.nr_class_workers = own.nr_workers = 1;
 	attr.max_in_flight = NR_FLOODS / NR_WORKERS;
 	attr.device = "cuda";
 	attr.stream = (enum rnl_stream_kind)_i;
 	must(rnl_pool_create(&pool, &attr));
+	must(rnl_class_create(&cls, pool, &own));
 	must(rnl_device_describe(pool, NULL, 0, &info));
 	flood_blocks = 2 * 2 * info.nr_multiprocessors;
 	stopping = 0;
 	/* CUDA loads a kernel at its first launch, which must not be measured. */
-	(void)median_us("idle pool, urgent", 1);
+	(void)median_us("idle pool, urgent", cls);
 	for (int i = 0; i < NR_FLOODS; i++) {
 		must(rnl_job_init(&floods[i], run_flood));
 		must(rnl_job_set_on_done(&floods[i], flood_again));
@@ -115,10 +119,10 @@ TEST(an_urgent_kernel_overtakes_a_flood, .timeout_s = 60, .loops = 2)
 	 * Before each job there is a gap, so all threads sleep; some machines need 0.2 ms for a
 	 * wake.
 	 */
-	urgent = median_us("flood, urgent", 1);
+	urgent = median_us("flood, urgent", cls);
 	for (int again = 0; again < 2 && urgent > BOUND_US; again++)
-		urgent = fmin(urgent, median_us("flood, urgent, once more", 1));
-	usual = median_us("flood, as any other", 0);
+		urgent = fmin(urgent, median_us("flood, urgent, once more", cls));
+	usual = median_us("flood, as any other", NULL);
 	stopping = 1;
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);

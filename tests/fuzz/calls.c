@@ -215,7 +215,7 @@ static void begin(unsigned on, unsigned attrs)
 	s.nr_devices = on % 2 ? DEVICES : 1;
 	attr.device = devices[on];
 	attr.nr_workers = s.nr_devices + (attrs & 1);
-	s.nr_urgent = attr.nr_urgent = attrs & 2 ? s.nr_devices : 0;
+	s.nr_class_workers = attr.nr_class_workers = attrs & 2 ? 2 * s.nr_devices : 0;
 	attr.stream = attrs & 4 ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
 	attr.max_queued = 8;
 	attr.max_in_flight = attrs & 8 ? 2 : 0;

@@ -64,7 +64,6 @@ struct work {
 	int in, after;			/* barriers, or -1 */
 	int place;			/* a device, or -1 */
 	struct class_state *class;	/* NULL: none */
-	bool refused;			/* it has a class and is urgent */
 	int64_t start_ns;		/* of a delayed job */
 	struct work *before;		/* the job before it in its chain */
 	bool waits[JOBS];		/* waits for these jobs, which are done before it */
@@ -85,7 +84,7 @@ enum ending { DRAINS, CLOSES, STOPS, NR_ENDINGS };
 extern struct calls_state {
 	struct rnl_pool *pool;
 	struct rnl_cq *cq;
-	unsigned nr_devices, nr_urgent;
+	unsigned nr_devices, nr_class_workers;
 	struct rnl_barrier barriers[BARRIERS];
 	struct rnl_order orders[ORDERS];
 	struct work works[JOBS + 1];	/* the last one is for submits to a closed pool */
@@ -142,7 +141,8 @@ void batch_call(unsigned which, unsigned how);
 void batch_end(void);
 
 void class_call(unsigned which, unsigned how);
-void class_set(struct work *w, bool urgent);	/* the class of its next submit */
+void class_set(struct work *w);			/* the class of its next submit */
+bool class_may_run_on(const struct work *w, int worker);
 bool class_may_be_full(const struct work *w);	/* its class, by the jobs that are not done */
 bool class_ends(const struct work *w);		/* and refuses jobs */
 void class_accepted(const struct work *w);

@@ -15,12 +15,14 @@ static struct class_state {
 	uint32_t max_queued;
 	bool hasty;			/* a job may be late */
 	int64_t deadline_ns;		/* 0: none */
+	uint32_t workers;		/* a bit for each of its own; 0: it has none */
 	_Atomic bool ends;
 	_Atomic uint64_t nr_accepted, nr_done; /* callbacks submit, too */
 	uint64_t nr_timed_out;
 } made[MADE];				/* a job that is done may name one that has ended */
 static unsigned nr_made;
 static struct class_state *classes[CLASSES]; /* NULL: there is none */
+static uint32_t lent;			/* workers that classes have */
 static unsigned used;			/* the classes of four jobs in turn, 2 bits each; 0: none */
 
 /* Makes one attribute wrong.  Returns false if none is. */
@@ -31,12 +33,35 @@ static bool spoil(struct rnl_class_attr *attr, unsigned which)
 	attr->weight += which == 2 ? 10001 : 0;
 	attr->floor_permille = which == 3 ? 1001 : attr->floor_permille;
 	attr->order += which == 4 ? 2 : 0;
-	attr->flags |= which == 5 && !s.nr_urgent ? RNL_CLASS_URGENT : which == 5 ? 4 : 0;
+	attr->flags |= which == 5 ? RNL_CLASS_KEPT_SMS | 8 : 0;
 	attr->max_queued += which == 6 ? 65537 : 0;
 	attr->deadline_ns |= which == 7 ? UINT64_MAX : 0;
 	attr->per_second += which == 8 ? 1000000001 : 0;
 	attr->size = which == 9 ? 0 : attr->size;
-	return which < 10;
+	attr->nr_workers += which == 10 ? s.nr_class_workers + 1 : 0;
+	attr->spin_us += which == 11;
+	return which < 12;
+}
+
+/* Returns the workers that a class of so many gets: the first ones in a row that are free, or 0. */
+static uint32_t free_row(unsigned nr)
+{
+	const uint32_t row = (1u << nr) - 1;
+
+	for (unsigned i = 0; i + nr <= s.nr_class_workers; i++)
+		if (!(lent & row << i))
+			return row << i;
+	return 0;
+}
+
+/* Returns true if the creation of a class that is right may return that. */
+static bool may_create(const struct rnl_class_attr *attr, uint32_t row, int ret)
+{
+	if (s.closed)
+		return ret == -ESHUTDOWN;
+	if (attr->nr_workers && is_fault(ret))
+		return true;
+	return ret == (attr->nr_workers && !row ? -EAGAIN : 0);
 }
 
 static void create(struct class_state **at, unsigned how, unsigned which)
@@ -45,6 +70,7 @@ static void create(struct class_state **at, unsigned how, unsigned which)
 	static const uint32_t weights[] = { 0, 1, 7, 10000 }, slots[] = { 1, 2, 5, 0 };
 	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
 	struct class_state *c = &made[nr_made];
+	uint32_t row;
 	bool wrong;
 	int ret;
 
@@ -61,13 +87,18 @@ static void create(struct class_state **at, unsigned how, unsigned which)
 	attr.per_second = how >> 13 & 1 ? 10000 : 0;
 	attr.burst = attr.per_second ? how >> 14 & 1 : 0;
 	attr.max_device_ns = how >> 15;
-	if (s.nr_urgent && which & 8 && how & 1)
-		attr.flags |= RNL_CLASS_URGENT;
+	if (s.nr_class_workers && which >= 12) {
+		attr.nr_workers = s.nr_devices + (how & 1);
+		attr.stream_priority = how >> 1 & 3;
+	}
 	wrong = spoil(&attr, which);
+	row = attr.nr_workers && !wrong ? free_row(attr.nr_workers) : 0;
 	ret = rnl_class_create(&c->cls, s.pool, &attr);
-	must(ret == (wrong ? -EINVAL : s.closed ? -ESHUTDOWN : 0));
+	must(wrong ? ret == -EINVAL : may_create(&attr, row, ret));
 	if (ret)
 		return;
+	c->workers = row;
+	lent |= row;
 	c->max_queued = attr.max_queued ? attr.max_queued : 1024;
 	c->hasty = !(attr.flags & RNL_CLASS_LATE);
 	c->deadline_ns = (int64_t)attr.deadline_ns;
@@ -101,6 +132,7 @@ static void destroy(struct class_state **at)
 	must(!rnl_job_init(job, work_fn) && !rnl_job_set_class(job, c->cls));
 	c->ends = true;
 	rnl_class_destroy(c->cls);
+	lent &= ~c->workers;
 	*at = NULL;
 	for (unsigned i = 0; i < JOBS; i++)
 		must(!s.works[i].owned || s.works[i].class != c || work_is_done(&s.works[i]));
@@ -130,23 +162,27 @@ void class_call(unsigned which, unsigned how)
 
 /* ---- a job's class ------------------------------------------------------------------- */
 
-void class_set(struct work *w, bool urgent)
+void class_set(struct work *w)
 {
 	const unsigned i = used >> w->number % 4 * 2 & 3;
 	struct class_state *c = i && i <= CLASSES ? classes[i - 1] : NULL;
 
-	/* Most urgent jobs are not refused. */
-	if (urgent && w->number % 8)
-		c = NULL;
 	must(!rnl_job_set_class(&w->job, c ? c->cls : NULL));
 	w->class = c;
-	w->refused = c && urgent;
 	/* In a chain, the first job's class counts. */
-	if (w->before) {
+	if (w->before)
 		w->class = w->before->class;
-		w->refused = false;
-	}
 	w->late |= c && !w->before && c->deadline_ns;
+}
+
+/* A job with a key or an order runs on the pool's workers. */
+bool class_may_run_on(const struct work *w, int worker)
+{
+	const bool keyed = w->way == KEYED || w->way == ORDERED || w->way == KEYED_DELAYED;
+
+	if (w->class && w->class->workers && !keyed)
+		return worker < 32 && w->class->workers >> worker & 1;
+	return worker >= (int)s.nr_class_workers;
 }
 
 bool class_may_be_full(const struct work *w)
@@ -189,7 +225,7 @@ void classes_begin(void)
 {
 	memset(made, 0, sizeof(made));
 	memset(classes, 0, sizeof(classes));
-	nr_made = used = 0;
+	nr_made = used = lent = 0;
 }
 
 void classes_end(bool destroys)

@@ -117,11 +117,9 @@ static void prepare(struct work *w, enum way way, unsigned how, struct work *bef
 		must(!rnl_job_set_deadline(&w->job, DEADLINE_NS));
 	if (how >> 6 & 1)
 		flags |= how >> 4 & 1 ? RNL_GATHER | RNL_REPLAY : RNL_GATHER;	/* with both: a group of its own */
-	if (how >> 7 & 1 && (way == PLAIN || way == DELAYED || way == FOR_SPACE))
-		flags |= RNL_URGENT;
 	must(!rnl_job_set_flags(&w->job, flags));
 	if (way < FOR_SPACE)
-		class_set(w, flags & RNL_URGENT);
+		class_set(w);
 	if (how >> 13 & 3 && way != ORDERED && !before) {
 		w->place = (int)((how >> 13 & 3) - 1) % (int)s.nr_devices;
 		must(!rnl_job_set_device(&w->job, w->place));
@@ -172,14 +170,12 @@ static bool is_limited_by_class(const struct work *w)
 
 static void check_submit(const struct work *w, int ret, bool waits, bool alone)
 {
-	if (w->refused)
-		must(ret == -EINVAL || (s.lost && ret == -EIO));
-	else if (s.closed && w->way != AT_EMPTY)
+	if (s.closed && w->way != AT_EMPTY)
 		must(ret == -ESHUTDOWN || (s.lost && ret == -EIO));
 	else
 		must(ret == 0 || (ret == -EAGAIN && !waits) || (ret == -ETIMEDOUT && waits) ||
 		     (s.lost && ret == -EIO));
-	if (ret && ret != -ESHUTDOWN && alone && !w->refused && !s.lost && is_limited_by_class(w))
+	if (ret && ret != -ESHUTDOWN && alone && !s.lost && is_limited_by_class(w))
 		must(class_may_be_full(w));
 	/* A round of a barrier may last for a moment after the notifications of its jobs. */
 	if (ret == -EAGAIN || ret == -ETIMEDOUT)

@@ -113,6 +113,8 @@ int work_fn(struct rnl_job *job)
 	must(w->worker >= 0 && (w->place < 0 || rnl_worker().device == w->place));
 	if (w->before)
 		check_before(w);
+	else
+		must(class_may_run_on(w, w->worker));
 	if (w->last)
 		must(atomic_exchange(w->last, w->number) < w->number);
 	if (w->way == DELAYED || w->way == KEYED_DELAYED)

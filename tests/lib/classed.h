@@ -20,6 +20,18 @@ static inline struct rnl_class *class_with(struct rnl_pool *pool, const struct r
 	return cls;
 }
 
+/* A class with @nr workers of its own: a part of nr_class_workers of the pool. */
+static inline struct rnl_class *own_class(struct rnl_pool *pool, unsigned nr)
+{
+	return class_of(pool, .nr_workers = nr);
+}
+
+/* A class whose jobs the pool's workers start before other jobs. */
+static inline struct rnl_class *first_class(struct rnl_pool *pool)
+{
+	return class_of(pool, .priority = -4);
+}
+
 static inline struct rnl_class_stats stats_of(struct rnl_class *cls)
 {
 	struct rnl_class_stats stats = RNL_CLASS_STATS_INIT;

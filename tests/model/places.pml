@@ -11,7 +11,7 @@
  * worker runs the job that it takes forever, so it can pass wakes on only at the job's start.
  *
  * Not modelled: store buffers, which park.pml has; from steal.pml, two takers at one lane, and
- * comes_for_it(); spinning; urgent jobs, which have similar lanes and wakes.
+ * comes_for_it(); spinning.
  *
  * Asserted: when no thread can move, no queue holds a job that a sleeping worker may take.
  *

@@ -12,7 +12,7 @@
  * old table or the idle set, and a free worker steals the job.
  *
  * Not modelled: store buffers, because each decision depends on one word, read and changed in one
- * step; sleeping with full barriers, which park.pml has; closing; urgent workers; deferred jobs;
+ * step; sleeping with full barriers, which park.pml has; closing; workers of classes; deferred jobs;
  * work on the stream, except that a taken job is done later.  The counters `accepted` less `taken`,
  * and `promised` less `done`, are one number each, `room` and `owed`.  A queue is never full.
  *

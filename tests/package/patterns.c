@@ -12,6 +12,7 @@
 
 #include <runnel.h>
 #include <runnel/batch.h>
+#include <runnel/class.h>
 #include <runnel/hold.h>
 #include <runnel/kernel.h>
 #include <runnel/map.h>
@@ -46,6 +47,7 @@ static void work_on_host(struct rnl_dim grid, struct rnl_dim block, const void *
 RNL_HOST_KERNEL(work, work_on_host, struct work_args);
 
 static struct rnl_pool *pool;
+static struct rnl_class *urgent;
 
 struct message {
 	struct rnl_job job;

@@ -226,9 +226,32 @@ class Jobs(unittest.TestCase):
         self.assertEqual([job() for job in gone if job()], [])
         self.assertFalse([job for job in _live if job._pool is self.pool])
 
+    def test_a_class_has_its_own_workers_and_limits(self):
+        with runnel.Pool(1, "host", nr_class_workers=1) as pool:
+            urgent = pool.job_class("urgent", nr_workers=1)
+            few = pool.job_class("few", max_queued=1, priority=-4)
+            gate = threading.Event()
+            try:
+                held = [pool.submit(gate.wait), pool.submit(gate.wait, cls=urgent)]
+                pool.submit(gate.wait, cls=few)
+                with self.assertRaises(runnel.Full):
+                    pool.submit(int, cls=few, timeout=0)
+                self.assertEqual(few.stats()["refused"], 1)
+                self.assertGreaterEqual(few.wait_s(), 0)
+            finally:
+                gate.set()
+            self.assertEqual([job.result(LONG) for job in held], [True, True])
+            self.assertEqual(pool.submit(lambda: runnel.worker()[0], cls=urgent).result(LONG), 0)
+            self.assertGreater(pool.submit(lambda: runnel.worker()[0]).result(LONG), 0)
+            urgent.close()
+            self.assertRaises(TypeError, pool.submit, int, cls=urgent)
+            for wrong in ({"weight": 10001}, {"nr_workers": 2}, {"spin_us": 1}):
+                self.assertRaises(runnel.Error, pool.job_class, "wrong", **wrong)
+            self.assertRaises(TypeError, pool.job_class, "wrong", size=1)
+
     def test_a_refused_job_leaves_nothing_behind(self):
         before = len(_live)
-        for bad in ({"urgent": True, "key": 1}, {"device": 5}, {"after": 3}, {"deadline": -1},
+        for bad in ({"cls": 1}, {"device": 5}, {"after": 3}, {"deadline": -1},
                     {"deadline": "x"}, {"when": 9}, {"queue": 1}, {"at": float("nan")}):
             with self.assertRaises((runnel.Error, ValueError, TypeError), msg=bad) as caught:
                 self.pool.submit(int, **bad)

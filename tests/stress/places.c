@@ -13,6 +13,7 @@
 #include <semaphore.h>
 
 #include "asks.h"
+#include "classed.h"
 #include "halts.h"
 #include "places.h"
 
@@ -95,7 +96,7 @@ static int submit_all(void *arg)
  * meet and the others are open and return immediately. Otherwise an open job could take a worker
  * that a placed job needs.
  */
-static void draw_places(uint64_t *random, bool urgent)
+static void draw_places(uint64_t *random, struct rnl_class *cls)
 {
 	const unsigned how = draw(random, 4), device = draw(random, NR_DEVICES);
 	const unsigned shift = draw(random, NR);
@@ -110,7 +111,7 @@ static void draw_places(uint64_t *random, bool urgent)
 		item->place = how && item->meets ? (int)of : -1;
 		must(rnl_job_init(&item->job, meeting_fn));
 		must(rnl_job_set_device(&item->job, item->place));
-		must(rnl_job_set_flags(&item->job, urgent && draw(random, 2) ? RNL_URGENT : 0));
+		must(rnl_job_set_class(&item->job, cls && draw(random, 2) ? cls : NULL));
 	}
 }
 
@@ -127,20 +128,22 @@ static void end_round(unsigned round)
 	}
 }
 
-static void jobs_meet(bool urgent)
+static void jobs_meet(bool classed)
 {
 	struct call others[NR - 1];
 	uint64_t random = draws_of(test_seed(), 0), places = draws_of(test_seed(), 1000);
+	struct rnl_class *cls;
 
 	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1);
 	skip_if_alone(pool);
 	if (nr_devices_of(pool) != NR_DEVICES)
 		test_skip("there are more than two GPUs");
+	cls = classed ? first_class(pool) : NULL;
 	pthread_barrier_init(&both, NULL, NR);
 	for (unsigned i = 1; i < NR; i++)
 		call_start(&others[i - 1], submit_all, (void *)(uintptr_t)i);
 	for (unsigned round = 0; round < rounds_of(NR_ROUNDS); round++) {
-		draw_places(&places, urgent);
+		draw_places(&places, cls);
 		take_part(0, &random);
 		end_round(round);
 	}
@@ -150,7 +153,7 @@ static void jobs_meet(bool urgent)
 	rnl_pool_destroy(pool);
 }
 
-/* _i: some are urgent. */
+/* _i: some are of a class that goes first. */
 TEST(placed_jobs_and_others_meet, .timeout_s = 120, .loops = 2)
 {
 	jobs_meet(_i);
@@ -288,6 +291,7 @@ struct submitter {
 };
 
 static _Atomic bool stop;
+static struct rnl_class *some;		/* of some jobs that have no key */
 
 static int placed_fn(struct rnl_job *job)
 {
@@ -317,7 +321,7 @@ static int submit(struct submitter *s, struct placed *p)
 	p->place = key ? key->place : (int)draw(&s->random, 1 + NR_DEVICES) - 1;
 	p->number = key ? ++key->submitted : 0;
 	must(rnl_job_set_device(&p->job, p->place));
-	must(rnl_job_set_flags(&p->job, !key && !draw(&s->random, 4) ? RNL_URGENT : 0));
+	must(rnl_job_set_class(&p->job, !key && !draw(&s->random, 4) ? some : NULL));
 	do {
 		ret = key ? submit_by_key(pool, &p->job, (uintptr_t)key) :
 			    rnl_submit(pool, &p->job);
@@ -355,16 +359,17 @@ static void *submit_often(void *arg)
 	return NULL;
 }
 
-static void through_resizes(uint32_t nr_urgent)
+static void through_resizes(uint32_t nr_own)
 {
 	static struct submitter submitters[NR_SUBMITTERS];
 	uint64_t seed = test_seed(), random = draws_of(seed, 99), nr = 0;
 	unsigned nr_devices, nr_resizes = rounds_of(NR_RESIZES);
 
-	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1, .nr_urgent = nr_urgent,
+	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1, .nr_class_workers = nr_own,
 			    .max_queued = 64);
 	skip_if_alone(pool);
 	nr_devices = nr_devices_of(pool);
+	some = nr_own ? own_class(pool, nr_own) : first_class(pool);
 	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
 		struct submitter *s = &submitters[i];
 
@@ -391,8 +396,7 @@ static void through_resizes(uint32_t nr_urgent)
 }
 
 /*
- * _i: with NR_DEVICES + 1 urgent workers, so the first worker that is not urgent does not have
- * device 0.
+ * _i: a class has NR_DEVICES + 1 workers, so the first one of the others does not have device 0.
  */
 TEST(no_placed_job_is_left_in_a_queue_by_resizes, .timeout_s = 120, .loops = 2)
 {

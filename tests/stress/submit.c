@@ -8,6 +8,7 @@
 #define _GNU_SOURCE		/* REG_EFL */
 #include <runnel/more.h>
 
+#include "classed.h"
 #include "cq.h"
 #include "steps.h"
 
@@ -17,15 +18,22 @@ static int other_ret;	/* result of the other call */
 
 /* ---- submits of every kind ------------------------------------------------ */
 
-enum way { PLAIN, KEYED, MANY, URGENT, FOR_SPACE, AFTER, KEYED_AFTER, NR_WAYS };
+enum way { PLAIN, KEYED, MANY, CLASSED, TO_OWN, FOR_SPACE, AFTER, KEYED_AFTER, NR_WAYS };
 
 static enum way way;
+static struct rnl_class *cls;	/* the job's; TO_OWN: it has a worker of its own */
+
+static void make_pool(unsigned nr_workers)
+{
+	pool = way == TO_OWN ? pool_of(nr_workers, .spin_us = -1, .nr_class_workers = 1) :
+			       sleepy_pool(nr_workers, 0);
+	cls = way == TO_OWN ? own_class(pool, 1) : way == CLASSED ? first_class(pool) : NULL;
+}
 
 static void prepare_way(struct notified *t)
 {
 	notified_of(t);
-	if (way == URGENT)
-		must(rnl_job_set_flags(&t->job, RNL_URGENT));
+	must(rnl_job_set_class(&t->job, cls));
 	if (way >= AFTER)
 		must(rnl_job_set_after(&t->job, &barrier));
 }
@@ -91,7 +99,7 @@ static void submit_beside_resizes(unsigned nr)
 {
 	nr_resizes = nr;
 	for (way = PLAIN; way < NR_WAYS; way++) {
-		pool = sleepy_pool(4, 0);
+		make_pool(4);
 		make_barrier();
 		gate_open(&gate);
 		ck_assert_int_eq(result_of(&first), 0);
@@ -118,7 +126,7 @@ TEST(a_submit_beside_two_resizes_loses_no_job, .timeout_s = 120)
 static void prepare_closed(void)
 {
 	round_nr++;
-	pool = sleepy_pool(1, 0);
+	make_pool(1);
 	make_barrier();
 	if (way < AFTER)
 		gate_open(&gate);
@@ -153,6 +161,45 @@ TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused, .timeout_s = 120)
 	skip_without_steps();
 	for (way = PLAIN; way < NR_WAYS; way++)
 		steps_through(prepare_closed, call_submit, other_close, check_closed);
+}
+
+/* ---- ... during the end of the job's class ---------------------------------- */
+
+static void hear_nothing(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	(void)level;
+	(void)msg;
+}
+
+static void prepare_ended(void)
+{
+	round_nr++;
+	cls = way == TO_OWN ? own_class(pool, 1) : first_class(pool);
+	prepare_way(&a);
+}
+
+static void other_end(void)
+{
+	rnl_class_destroy(cls);
+}
+
+static void check_ended(void)
+{
+	ck_assert(!ret || ret == -EINVAL);
+	if (ret)
+		ck_assert_int_eq(a.runs, 0);
+	else
+		ck_done(&a, 0);
+}
+
+TEST(a_submit_beside_the_end_of_its_class_is_accepted_in_full_or_refused, .timeout_s = 120)
+{
+	skip_without_steps();
+	pool = pool_of(1, .spin_us = -1, .nr_class_workers = 1, .log = hear_nothing);
+	for (way = CLASSED; way <= TO_OWN; way++)
+		steps_through(prepare_ended, call_submit, other_end, check_ended);
+	rnl_pool_destroy(pool);
 }
 
 /* ---- ... during a cancel -------------------------------------------------- */
@@ -244,6 +291,7 @@ TEST(a_submit_that_is_refused_tells_who_waits_of_the_room_it_had, .timeout_s = 1
 
 	skip_without_steps();
 	pool = sleepy_pool(1, 1);
+	cls = NULL;
 	for (unsigned i = 0; i < 2 * COUNT(ways); i++) {
 		way = ways[i / 2];
 		waits_keyed = i % 2;

@@ -24,6 +24,7 @@ struct class {
 	_Atomic uint64_t drawn, refused, gone;	/* gone: refused or ended */
 	_Atomic uint64_t done, timed_out;
 	_Atomic uint64_t running, limited;	/* limited: running, and counted by max_jobs */
+	_Atomic uint64_t ran_on;	/* a bit for each of its own workers that ran a job */
 };
 
 struct classes {
@@ -31,6 +32,7 @@ struct classes {
 	unsigned nr_places, nr_seats;
 	_Atomic unsigned nr_seated, nr_records;
 	_Atomic(struct class *) places[RNL_CLASSES_MAX];
+	_Atomic(struct class *) has[OWN_MAX]; /* by worker: the class whose job ran there last */
 	struct class records[RECORDS_MAX];
 };
 
@@ -123,6 +125,42 @@ bool class_refused(const struct classed *of, int ret, bool only)
 	return ended || (full && ret == -EAGAIN);
 }
 
+void class_has_none(const struct round *r)
+{
+	if (rnl_worker().index < (int)r->nr_class_workers)
+		tally_wrong(CLASS_WRONG, "a job without a class ran on worker %d, and %u are for "
+			    "classes", rnl_worker().index, r->nr_class_workers);
+}
+
+/* Checks a worker for classes: no other class has it, and the class has no more than it should. */
+static void check_own(struct class *c, unsigned worker)
+{
+	const uint64_t bit = UINT64_C(1) << worker;
+	struct class *before = atomic_exchange_explicit(&c->round->classes->has[worker], c,
+							memory_order_relaxed);
+	uint64_t bits = atomic_fetch_or_explicit(&c->ran_on, bit, memory_order_relaxed) | bit;
+
+	if (before && before != c && !atomic_load_explicit(&before->ends, memory_order_relaxed))
+		tally_wrong(CLASS_WRONG, "worker %u ran a job of class %u, and is class %u's", worker,
+			    c->number, before->number);
+	if (64u - (unsigned)__builtin_clzll(bits) - (unsigned)__builtin_ctzll(bits) >
+	    c->attr.nr_workers)
+		tally_wrong(CLASS_WRONG, "class %u of %u workers has run on %#" PRIx64, c->number,
+			    c->attr.nr_workers, bits);
+	tally_add(NR_OWN, 1);
+}
+
+static void check_worker(struct class *c)
+{
+	const unsigned worker = (unsigned)rnl_worker().index, nr = c->round->nr_class_workers;
+
+	if ((worker < nr) != (c->attr.nr_workers != 0))
+		tally_wrong(CLASS_WRONG, "a job of class %u of %u workers ran on worker %u, and %u are "
+			    "for classes", c->number, c->attr.nr_workers, worker, nr);
+	else if (worker < nr)
+		check_own(c, worker);
+}
+
 void class_runs(const struct classed *of)
 {
 	struct class *c = of->class;
@@ -135,6 +173,7 @@ void class_runs(const struct classed *of)
 		tally_wrong(CLASS_WRONG, "a job ran after the end of class %u", c->number);
 	if (!of->queued)
 		return;
+	check_worker(c);
 	limited = add(&c->limited, 1);
 	if (c->attr.max_jobs && limited >= c->attr.max_jobs && !c->round->failing)
 		tally_wrong(CLASS_WRONG, "%" PRIu64 " jobs of class %u run, and it may have %u",
@@ -180,8 +219,14 @@ int class_number(const struct classed *of)
 
 /* ---- creating ------------------------------------------------------------------------ */
 
-/* @urgent: the pool has urgent workers. */
-static void draw_attr(struct rnl_class_attr *attr, bool urgent, uint64_t *random)
+static void draw_own(const struct round *r, struct rnl_class_attr *attr, uint64_t *random)
+{
+	attr->nr_workers = r->nr_devices + draw(random, r->nr_class_workers - r->nr_devices + 1);
+	attr->stream_priority = draw(random, 2) ? 0 : draw(random, 8);
+	attr->spin_us = draw(random, 2) ? 0 : draw(random, 2000);
+}
+
+static void draw_attr(const struct round *r, struct rnl_class_attr *attr, uint64_t *random)
 {
 	static const uint32_t floors[] = { 0, 0, 1, 300, 1000, RNL_CLASS_NO_FLOOR };
 	static const uint32_t slots[] = { 0, 64, 100, 3000 };
@@ -192,8 +237,8 @@ static void draw_attr(struct rnl_class_attr *attr, bool urgent, uint64_t *random
 	attr->name = draw(random, 2) ? NULL : "a class whose name is too long to be kept";
 	attr->order = draw(random, 2) ? RNL_CLASS_FIFO : RNL_CLASS_DEADLINE;
 	attr->flags = draw(random, 2) ? RNL_CLASS_LATE : 0;
-	if (urgent && !draw(random, 4))
-		attr->flags |= RNL_CLASS_URGENT;
+	if (r->nr_class_workers && draw(random, 2))
+		draw_own(r, attr, random);
 	attr->max_queued = draw(random, 2) ? 1 + draw(random, 12) :
 					     slots[draw(random, COUNT(slots))];
 	attr->max_jobs = draw(random, 3) ? 0 : 1 + draw(random, 4);
@@ -212,8 +257,9 @@ static void create(struct round *r, unsigned place, uint64_t *random)
 	struct class *c;
 	unsigned number;
 
-	draw_attr(&attr, r->has_urgent, random);
-	if (said(r, rnl_class_create(&cls, r->pool, &attr), MAY_SHUT | MAY_LACK,
+	draw_attr(r, &attr, random);
+	if (said(r, rnl_class_create(&cls, r->pool, &attr),
+		 MAY_SHUT | MAY_LACK | (attr.nr_workers ? MAY_AGAIN : 0),
 		 "rnl_class_create"))
 		return;
 	number = all->nr_records++;
@@ -300,11 +346,12 @@ void classes_print(const struct round *r)
 			continue;
 		fprintf(stderr, "torture:   class %u%s: %" PRIu64 " drawn, %" PRIu64 " gone, %"
 			PRIu64 " run; priority %d, weight %u, floor %u, order %u, flags %u, most %u"
-			" queued, %u jobs, %" PRIu64 " ns, %u a second, deadline %" PRIu64 " ns\n",
+			" queued, %u jobs, %" PRIu64 " ns, %u a second, deadline %" PRIu64
+			" ns, %u workers\n",
 			c->number, c->over ? ", which is over" : c->ends ? ", which ends" : "",
 			now(&c->drawn), now(&c->gone), now(&c->running), a->priority, a->weight,
 			a->floor_permille, a->order, a->flags, a->max_queued, a->max_jobs,
-			a->max_device_ns, a->per_second, a->deadline_ns);
+			a->max_device_ns, a->per_second, a->deadline_ns, a->nr_workers);
 	}
 }
 

@@ -37,6 +37,8 @@ void class_follow(struct classed *of, const struct classed *first);
  * refuse the job.
  */
 bool class_refused(const struct classed *of, int ret, bool only);
+/* Called by the function of a job without a class: it runs on no worker of a class. */
+void class_has_none(const struct round *r);
 /* Called by the job's function, at its begin and its end. */
 void class_runs(const struct classed *of);
 void class_ran(const struct classed *of);

@@ -116,10 +116,9 @@ static int create_pool(struct round *r)
 	attr.in_flight_ns = draw(random, 2) ? UINT64_MAX : draw(random, 2000000);
 	attr.spin_us = draw(random, 2) ? -1 : 0;
 	attr.watchdog_ms = draw(random, 2) ? 0 : 10 + draw(random, 100);
-	attr.nr_urgent = draw(random, 3);
-	if (attr.nr_urgent)
-		attr.nr_urgent += r->nr_devices - 1;
-	r->has_urgent = attr.nr_urgent;
+	if (draw(random, 3))
+		attr.nr_class_workers = r->nr_devices + draw(random, OWN_MAX - r->nr_devices + 1);
+	r->nr_class_workers = attr.nr_class_workers;
 	attr.stuck_ms = draw(random, 2) ? 0 : 1 + draw(random, 20);
 	attr.time_every = 1u << draw(random, 7);
 	attr.pinned_max = draw(random, 3) ? 0 : UINT64_C(4) << 20;

@@ -118,7 +118,7 @@ static void *halt_all(void *arg)
 		if (draw(&halts.random, 2))
 			(void)pthread_kill(seat->thread, SIGUSR1);
 		else
-			halt_worker(r, draw(&halts.random, WORKERS_MAX));
+			halt_worker(r, draw(&halts.random, OWN_MAX + WORKERS_MAX));
 		nap_us(draw(&halts.random, 400));
 	}
 	return NULL;

@@ -79,6 +79,8 @@ static int run(struct rnl_job *job)
 
 	slot->runs++;
 	class_runs(&slot->classed);
+	if (!slot->classed.class)
+		class_has_none(slot->round);
 	if (slot->after)
 		group_check_before(slot);
 	place_check(slot->round, slot->device, "a job");
@@ -169,7 +171,6 @@ static void count(const struct slot *slot)
 	tally_add(NR_TIMED_OUT, slot->result == -ETIMEDOUT);
 	tally_add(NR_FAILED, slot->result < 0);
 	tally_add(NR_KEYED, slot->key != NULL);
-	tally_add(NR_URGENT, slot->urgent);
 	tally_add(NR_PLACED, slot->device >= 0);
 	r->gathered += slot->gathers && slot->runs;
 	tally_add(NR_NOTICES, slot->way >= AT_SPACE);
@@ -251,10 +252,7 @@ static void draw_job(struct slot *slot, struct key *keys, bool alone)
 	slot->end = (enum end)draw(random, NR_ENDS);
 	/* Only jobs without a barrier may be notices, because a notice may wait for a long time. */
 	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_SPACE);
-	slot->urgent = !draw(random, 8);
 	slot->gathers = draw_gather(slot->round, random);
-	if (slot->urgent && (slot->way == KEYED || slot->way == KEYED_WAITS))
-		slot->way = PLAIN;
 	slot->deadline = deadlines[draw(random, COUNT(deadlines))];
 	slot->key = &keys[draw(random, keys == &slot->own_key ? 1 : NR_KEYS)];
 	/* Jobs after a barrier have no order. */
@@ -289,9 +287,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	slot->after = after;
 	slot->place = place;
 	draw_job(slot, keys, !group && !after);
-	flags = slot->urgent ? RNL_URGENT : 0;
-	if (slot->gathers)
-		flags |= slot->place % 2 ? RNL_GATHER | RNL_REPLAY : RNL_GATHER;
+	flags = !slot->gathers ? 0 : slot->place % 2 ? RNL_GATHER | RNL_REPLAY : RNL_GATHER;
 	if (rnl_job_set_on_done(job, NULL) ||
 	    rnl_job_set_cq(job, slot->end == BY_CQ ? slot->round->cq : NULL) ||
 	    rnl_job_set_on_done(job, slot->end == BY_CALLBACK ? callback : NULL) ||
@@ -301,9 +297,9 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	    (after && rnl_barrier_add(&after->tail, job)))
 		tally_wrong(UNDOCUMENTED, "a job that is done could not be changed");
 	place_set(job, slot->device);
-	/* A job of a class cannot be urgent, and a notice has none. */
-	class_draw(slot->round, &slot->classed, job,
-		   slot->urgent || slot->way >= AT_SPACE ? NO_CLASS : ANY_CLASS, &slot->random);
+	/* A notice has no class. */
+	class_draw(slot->round, &slot->classed, job, slot->way >= AT_SPACE ? NO_CLASS : ANY_CLASS,
+		   &slot->random);
 	slot->classed.queued = slot->way != KEYED && slot->way != KEYED_WAITS;
 	slot->begun = now_ns();
 	state = (slot->state / LIFE + 1) * LIFE | (slot->end == BY_WAIT ? MINE : 0);
@@ -427,13 +423,12 @@ void slot_print(const struct slot *slot)
 
 	fprintf(stderr, "torture:   %s for %.3f s: %s, told by %s, %s %llu, life %llu, ran %u "
 		"times, cancels: %u in time, %u too late; deadline %lld ns; work %d of %u "
-		"bytes%s%s%s%s, place %d, class %d\n",
+		"bytes%s%s%s, place %d, class %d\n",
 		phases[phase_of(slot->state)], (double)(now_ns() - slot->begun) * 1e-9,
 		ways[slot->way], ends[slot->end], slot->key ? "key's number" : "number",
 		(unsigned long long)slot->number, (unsigned long long)(slot->state / LIFE),
 		slot->runs, slot->nr_cancelled, slot->nr_busy, (long long)slot->deadline,
-		slot->work.what, slot->work.bytes, slot->urgent ? ", urgent" : "",
-		slot->gathers ? ", gathers" : "",
+		slot->work.what, slot->work.bytes, slot->gathers ? ", gathers" : "",
 		slot->group ? ", of a barrier" : "", slot->after ? ", after a barrier" : "",
 		slot->device, class_number(&slot->classed));
 }

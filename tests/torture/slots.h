@@ -57,7 +57,7 @@ struct slot {
 	/* of this life, set before its submit */
 	enum end end;
 	enum way way;
-	bool urgent, gathers;
+	bool gathers;
 	struct classed classed;
 	int device;		/* the job's place; -1: none */
 	int64_t deadline;	/* negative: none */

@@ -124,7 +124,7 @@ static inline bool memory_lacks(void)
 	X(TIMED_OUT, "timed out") \
 	X(FAILED, "failed") \
 	X(KEYED, "keyed") \
-	X(URGENT, "urgent") \
+	X(OWN, "on workers of a class") \
 	X(PLACED, "placed") \
 	X(GATHERED, "that gather") \
 	X(IN_GROUPS, "in groups") \
@@ -210,6 +210,7 @@ struct seat {
 #define PLACES_MAX 4		/* devices of a pool, and of the double */
 #define PLACES_NAME 16		/* bytes of their name */
 #define WORKERS_MAX 12		/* the attribute's limit is 8; a resize adds more */
+#define OWN_MAX 8		/* workers for classes, in addition */
 
 static inline void at(struct seat *seat, const char *doing)
 {
@@ -243,7 +244,7 @@ struct round {
 	bool one_cpu;
 	char device[PLACES_NAME];	/* of the pool: one or several */
 	unsigned nr_devices;
-	bool has_urgent;		/* workers for urgent jobs only */
+	unsigned nr_class_workers;	/* workers that classes may have */
 	bool all_gather;		/* else half of the jobs gather */
 	_Atomic int nr_hooked;		/* workers between on_start and on_stop */
 	struct {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Device conformance: the promises of src/device/device.h, on the backend of RNL_TEST_DEVICE, for
- * both kinds of stream, urgent or not; and for streams on kept SMs and on the rest.
+ * both kinds of stream, of the highest priority or the lowest; and for streams on kept SMs and on
+ * the rest.
  *
  * devices: host fake cuda
  */
@@ -38,12 +39,16 @@ static int nr_kinds(void)
 	return strcmp(test_device(), "host") ? 6 : 4;
 }
 
-/* @kind: the kind of stream; + 2 if it is urgent; REST, KEPT: a private one on a set of SMs. */
+/* @kind: the kind of stream; + 2 for the highest priority; REST, KEPT: a private one on a set of SMs. */
 static int attach_stream(int kind)
 {
-	if (kind >= REST)
-		return rnl__stream_attach(device, RNL_STREAM_PRIVATE, kind == KEPT, sms);
-	return rnl__stream_attach(device, (enum rnl_stream_kind)(kind % 2), kind >= 2, NULL);
+	const struct rnl__stream_wish wish = {
+		.kind = kind >= REST ? RNL_STREAM_PRIVATE : (enum rnl_stream_kind)(kind % 2),
+		.level = kind >= 2 && kind != REST ? 0 : RNL__LEVEL_LOWEST,
+		.sms = kind >= REST ? sms : NULL, .kept = kind == KEPT,
+	};
+
+	return rnl__stream_attach(device, &wish);
 }
 
 static void attach(int kind)

@@ -37,7 +37,7 @@ static void begin(bool writes)
 	if (can_write < 0)
 		can_write = device->info.stream_writes;
 	device->info.stream_writes = writes && can_write;
-	must(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false, NULL));
+	must(rnl__stream_attach(device, &(struct rnl__stream_wish){ .level = RNL__LEVEL_LOWEST }));
 	memset(&inflight, 0, sizeof(inflight));
 	must(rnl__inflight_init(&inflight, device, LIMIT, UINT64_MAX));
 	must(rnl__inflight_begin(&inflight));

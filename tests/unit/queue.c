@@ -98,7 +98,7 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
 	while (rnl__queue_holds(&q, 0))
 		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
-	/* An urgent job is taken first. */
+	/* A notice is taken first. */
 	put(&jobs[0], false);
 	jobs[4].barrier = &ours;
 	put_flagged(&jobs[4], RNL__JOB_FIRST);
@@ -126,19 +126,18 @@ TEST(only_the_open_lane_is_stolen_from, .timeout_s = 60)
 
 TEST(only_workers_of_the_device_take_jobs_placed_on_it, .timeout_s = 60)
 {
-	static const uint32_t flags[] = { RNL__JOB_PLACED, RNL__JOB_PLACED | RNL__JOB_FIRST };
+	/* A notice may be placed or not. */
+	static const uint32_t flags[] = { RNL__JOB_PLACED, RNL__JOB_PLACED | RNL__JOB_FIRST,
+					  RNL__JOB_FIRST };
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < COUNT(flags); i++) {
 		queue_in(true, 64);
 		put_flagged(&jobs[0], flags[i]);
 		ck_assert(rnl__queue_holds(&q, 0));
 		ck_assert(rnl__queue_holds_placed(&q));
 		ck_assert(!rnl__queue_stealable(&q, false));
-		ck_assert(!rnl__queue_holds_urgent(&q, false));
-		ck_assert_ptr_null(rnl__queue_take_urgent(&q, false));
 		ck_assert_ptr_null(rnl__queue_steal(&q, false));
 		ck_assert(rnl__queue_stealable(&q, true));
-		ck_assert(rnl__queue_holds_urgent(&q, true) == (i == 1));
 		ck_assert_ptr_eq(rnl__queue_steal(&q, true), &jobs[0]);
 		ck_assert(!rnl__queue_holds_placed(&q));
 		ck_assert_uint_eq(rnl__queue_length(&q), 0);
@@ -168,19 +167,14 @@ static struct rnl_job *steal_next(void)
 	return rnl__queue_steal(&q, true);
 }
 
-static struct rnl_job *take_next_urgent(void)
-{
-	return rnl__queue_take_urgent(&q, true);
-}
-
 /* Of 40 jobs, half are placed; of the first 20 taken jobs, half are placed, too. */
-static void no_lane_starves(struct rnl_job *(*take)(void), uint32_t flags)
+static void no_lane_starves(struct rnl_job *(*take)(void))
 {
 	unsigned placed = 0;
 
 	queue_in(true, 64);
 	for (unsigned i = 0; i < 40; i++)
-		put_flagged(&jobs[i], i < 20 ? flags | RNL__JOB_PLACED : flags);
+		put_flagged(&jobs[i], i < 20 ? RNL__JOB_PLACED : 0);
 	for (unsigned i = 0; i < 20; i++)
 		placed += take() < &jobs[20];
 	ck_assert_uint_eq(placed, 10);
@@ -188,11 +182,8 @@ static void no_lane_starves(struct rnl_job *(*take)(void), uint32_t flags)
 
 TEST(placed_jobs_and_others_do_not_starve_each_other, .timeout_s = 60)
 {
-	no_lane_starves(take_next, 0);
-	no_lane_starves(take_next, RNL__JOB_FIRST);
-	no_lane_starves(steal_next, 0);
-	no_lane_starves(steal_next, RNL__JOB_FIRST);
-	no_lane_starves(take_next_urgent, RNL__JOB_FIRST);
+	no_lane_starves(take_next);
+	no_lane_starves(steal_next);
 }
 
 TEST(a_placed_job_goes_before_a_barriers_next_one, .timeout_s = 60)
@@ -253,20 +244,18 @@ TEST(a_closed_queue_refuses_and_gives_what_it_has, .timeout_s = 60)
 	ck_takes(&jobs[0]);
 }
 
-TEST(the_urgent_lane_goes_first_and_is_stolen_from, .timeout_s = 60)
+TEST(the_first_lane_goes_first_and_is_stolen_from, .timeout_s = 60)
 {
 	queue_of(8);
 	put(&jobs[0], false);
 	put(&jobs[1], true);
 	for (unsigned i = 2; i < 6; i++)
 		put_flagged(&jobs[i], RNL__JOB_FIRST);
-	ck_assert(rnl__queue_holds_urgent(&q, false));
+	ck_assert(rnl__queue_stealable(&q, false));
 	ck_takes(&jobs[2]);
 	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[3]);
-	ck_assert_ptr_eq(rnl__queue_take_urgent(&q, false), &jobs[4]);
+	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[4]);
 	ck_takes(&jobs[5]);
-	ck_assert(!rnl__queue_holds_urgent(&q, false));
-	ck_assert_ptr_null(rnl__queue_take_urgent(&q, false));
 	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[0]);
 	ck_assert(!rnl__queue_stealable(&q, false));
 	ck_takes(&jobs[1]);
@@ -417,9 +406,11 @@ TEST(a_scan_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 6
 
 TEST(a_scan_looks_at_placed_jobs, .timeout_s = 60)
 {
-	static const uint32_t flags[] = { RNL__JOB_PLACED, RNL__JOB_PLACED | RNL__JOB_FIRST };
+	/* A notice may be placed or not. */
+	static const uint32_t flags[] = { RNL__JOB_PLACED, RNL__JOB_PLACED | RNL__JOB_FIRST,
+					  RNL__JOB_FIRST };
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < COUNT(flags); i++) {
 		queue_in(true, 8);
 		for (unsigned k = 0; k < 3; k++) {
 			jobs[k].key = k == 1;

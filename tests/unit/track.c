@@ -38,7 +38,7 @@ static void begin(uint64_t nr_records, unsigned limit, enum rnl_trace_timing tim
 
 	ck_assert_int_eq(rnl__devices_open(test_device(), &devices, why), 0);
 	device = devices.list[0];
-	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false, NULL), 0);
+	must(rnl__stream_attach(device, &(struct rnl__stream_wish){ .level = RNL__LEVEL_LOWEST }));
 	dropped_ever = 0;
 	track = (struct rnl__track){
 		.device = device, .limit = limit, .timing = timing, .records = records,

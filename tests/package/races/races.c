@@ -188,6 +188,7 @@ int main(int argc, char **argv)
 
 	attr.device = "host";
 	attr.nr_workers = WORKERS;
+	attr.nr_class_workers = 1;
 	must(rnl_pool_create(&pool, &attr), "rnl_pool_create");
 	for (size_t i = 0; i < COUNT(ordered); i++)
 		if (argc == 2 && (!strcmp(argv[1], "ordered") || !strcmp(argv[1], ordered[i].name))) {

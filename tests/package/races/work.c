@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that the library allocates and copies, maps, batchers, and a pool's life. */
 #include <runnel/batch.h>
+#include <runnel/class.h>
 #include <runnel/kernel.h>
 #include <runnel/map.h>
 #include <runnel/memory.h>
@@ -68,7 +69,11 @@ void memory(void)
 	struct copies *c[JOBS];
 	unsigned *numbers;
 	void *mem, *buf;
+	struct rnl_class_attr own = RNL_CLASS_ATTR_INIT;
+	struct rnl_class *cls;
 
+	own.nr_workers = 1;
+	must(rnl_class_create(&cls, pool, &own), "rnl_class_create");
 	for (int i = 0; i < 2; i++)
 		check(!pthread_create(&threads[i], NULL, pinned_user, NULL), "pthread_create");
 	for (unsigned i = 0; i < JOBS; i++) {
@@ -80,7 +85,7 @@ void memory(void)
 		if (i % 4 == 1)
 			rnl_job_set_flags(&c[i]->job, RNL_GATHER);
 		if (i % 4 == 2)
-			rnl_job_set_flags(&c[i]->job, RNL_URGENT);
+			must(rnl_job_set_class(&c[i]->job, cls), "rnl_job_set_class");
 		must(rnl_submit_wait(pool, &c[i]->job, RNL_FOREVER), "submit");
 	}
 	for (unsigned i = 0; i < JOBS; i++) {
@@ -88,6 +93,7 @@ void memory(void)
 		check(!c[i]->job.result && c[i]->out[NUMBERS - 1] == i + NUMBERS, "copies");
 		free(c[i]);
 	}
+	rnl_class_destroy(cls);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	/* This thread's own stream. */

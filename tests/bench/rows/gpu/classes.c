@@ -13,7 +13,7 @@
  *	the GPU, it is busy for the sum of their times.
  *	A sample of the tail is a kernel of one block, a millisecond after the last one's end: by
  *	hand issued and synced, else a job of priority -4, from its submit until the waiter has
- *	returned. Its class has an urgent worker, perhaps with one group of SMs that are kept for
+ *	returned. Its class has a worker of its own, perhaps with one group of SMs that are kept for
  *	it, or it shares the flood's workers: then it waits for the jobs that the flood's class has
  *	under way, of which that class may have only one.
  */
@@ -314,7 +314,11 @@ static void measure_tail(void *arg, unsigned way, double *values)
 	if (side == 5)
 		low.max_device_ns = 1;	/* one job may start in any case */
 	else
-		high.flags = RNL_CLASS_URGENT;
+		high.nr_workers = 1;
+	if (side == 4) {
+		high.flags = RNL_CLASS_KEPT_SMS;
+		high.spin_us = 2000;	/* a sample begins 1 ms after the last one */
+	}
 	b->green = side == 2;
 	if (side == 2 || side == 4)	/* the flood fills the other SMs */
 		b->blocks -= 2 * b->group;
@@ -360,12 +364,11 @@ static struct bench *begin(const struct bench_run *run)
 	gpu_crew_start(&b->crew, run->opt->info.ordinal, RNL_STREAM_PRIVATE, CLASSES_MAX, by_stream,
 		       b);
 	attr.max_in_flight = IN_FLIGHT;
-	attr.nr_urgent = 1;
+	attr.nr_class_workers = 1;
 	b->pool = b->usual = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, WORKERS, &attr);
 	if (run->row->work != &bench_classes_tail || !run->opt->info.sm_group)
 		return b;
 	attr.kept_sms = b->group = run->opt->info.sm_group;
-	attr.urgent_spin_us = 2000;	/* a sample begins 1 ms after the last one */
 	b->keeps = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, WORKERS, &attr);
 	gpu_green_streams(run->opt->info.ordinal, attr.kept_sms, &b->kept, b->rest, CLASSES_MAX);
 	return b;

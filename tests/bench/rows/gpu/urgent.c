@@ -6,10 +6,12 @@
  *	Eight threads, or workers, keep 64 kernels each in flight; each kernel has twice the blocks
  *	that the GPU holds at once. A millisecond after the end of an urgent kernel, the next one is
  *	issued: by hand a thread issues it and waits in a sync, on a stream with the highest or the
- *	usual priority; with runnel it is an urgent job, measured from its submit until the waiter
+ *	usual priority; with runnel it is a job of a class with a worker of its own, measured from its submit until the waiter
  *	has returned.
  */
 #include "gpu/work.h"
+
+#include <runnel/class.h>
 
 #define NR_FLOODS 512
 #define NR_THREADS 8
@@ -27,6 +29,7 @@ struct bench {
 	unsigned nr;			/* samples */
 	double *us;
 	struct gpu_team *team;
+	struct rnl_class *class;	/* with a worker of its own */
 	bool urgent;			/* by hand: the stream has the highest priority */
 };
 
@@ -109,7 +112,7 @@ static void by_pool(struct bench *b)
 	}
 	bench_sleep_ms(RAMP_MS);
 	bench_rnl(gpu_job_init(&job, run_urgent), "rnl_job_init");
-	bench_rnl(rnl_job_set_flags(&job, RNL_URGENT), "rnl_job_set_flags");
+	bench_rnl(rnl_job_set_class(&job, b->class), "rnl_job_set_class");
 	for (unsigned i = 0; i < b->nr; i++) {
 		uint64_t start;
 
@@ -144,6 +147,7 @@ static void *begin_row(struct bench_run *run)
 {
 	struct bench *b = bench_alloc(sizeof(*b));
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_class_attr own = RNL_CLASS_ATTR_INIT;
 
 	b->opt = run->opt;
 	b->kind = run->kind;
@@ -151,9 +155,10 @@ static void *begin_row(struct bench_run *run)
 	b->us = bench_alloc(b->nr * sizeof(*b->us));
 	flood_blocks = 2 * 2 * run->opt->info.nr_multiprocessors;
 	b->team = gpu_team_start(run->opt->info.ordinal, b->kind, NR_THREADS, issue_flood, false);
-	attr.nr_urgent = 1;
+	attr.nr_class_workers = own.nr_workers = 1;
 	attr.max_in_flight = NR_FLOODS / NR_THREADS;
 	b->pool = gpu_pool(run->opt->device, b->kind, NR_THREADS, &attr);
+	bench_rnl(rnl_class_create(&b->class, b->pool, &own), "rnl_class_create");
 	return b;
 }
 

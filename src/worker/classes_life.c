@@ -19,6 +19,8 @@
 #include "sys/fence.h"
 #include "sys/sizes.h"
 #include "sys/text.h"
+#include "sys/thread.h"
+#include "worker/staff.h"
 
 #define CREATE "rnl_class_create()"
 #define QUEUED_DEFAULT 1024u
@@ -111,6 +113,25 @@ void rnl__classes_free(struct rnl_pool *pool)
 
 /* ---- creating ------------------------------------------------------------ */
 
+/* Checks what is said of workers of the class's own. */
+static int check_workers(const struct rnl_pool *pool, const struct rnl_class_attr *attr)
+{
+	const struct rnl__log *log = &pool->log;
+
+	if (attr->nr_workers && attr->nr_workers < pool->devices.nr)
+		return rnl__invalid(log, CREATE ": nr_workers is %u, the pool has %u devices, and each needs "
+				    "a worker", attr->nr_workers, pool->devices.nr);
+	if (attr->flags & RNL_CLASS_KEPT_SMS && !pool->sms[0])
+		return rnl__invalid(log, CREATE ": flags have RNL_CLASS_KEPT_SMS, and the pool keeps no SMs: "
+				    "set kept_sms of its attributes");
+	if (!attr->nr_workers &&
+	    (attr->flags & RNL_CLASS_KEPT_SMS || attr->stream_priority || attr->spin_us))
+		return rnl__invalid(log, CREATE ": %s, and nr_workers is 0: only workers of the class's own "
+				    "have that", attr->spin_us ? "spin_us is set" : attr->stream_priority ?
+				    "stream_priority is set" : "flags have RNL_CLASS_KEPT_SMS");
+	return 0;
+}
+
 static int check_attr(const struct rnl_pool *pool, struct rnl_class_attr *attr,
 		      const struct rnl_class_attr *user_attr)
 {
@@ -128,10 +149,12 @@ static int check_attr(const struct rnl_pool *pool, struct rnl_class_attr *attr,
 		{ "floor_permille", attr->floor_permille == RNL_CLASS_NO_FLOOR ? 0 : attr->floor_permille,
 		  0, 1000 },
 		{ "order", attr->order, 0, RNL_CLASS_DEADLINE },
-		{ "flags", attr->flags, 0, RNL_CLASS_LATE | RNL_CLASS_URGENT | RNL_CLASS_ADMIT },
+		{ "flags", attr->flags, 0, RNL_CLASS_LATE | RNL_CLASS_KEPT_SMS | RNL_CLASS_ADMIT },
 		{ "max_queued", attr->max_queued, 1, RNL__PRIOQ_MAX },
 		{ "deadline_ns", attr->deadline_ns, 0, INT64_MAX },
 		{ "per_second", attr->per_second, 0, 1000000000 },
+		{ "nr_workers", attr->nr_workers, 0, pool->nr_class_workers },
+		{ "spin_us", attr->spin_us, 0, 1000000 },
 	};
 
 	if (attr->burst && !attr->per_second)
@@ -139,10 +162,9 @@ static int check_attr(const struct rnl_pool *pool, struct rnl_class_attr *attr,
 	if (attr->priority < -RNL__TIER_OWN || attr->priority >= (int)RNL__TIERS - RNL__TIER_OWN)
 		return rnl__invalid(log, CREATE ": priority is %d; it must be %d to %d", attr->priority,
 				    -RNL__TIER_OWN, (int)RNL__TIERS - RNL__TIER_OWN - 1);
-	if (attr->flags & RNL_CLASS_URGENT && !pool->nr_urgent)
-		return rnl__invalid(log, CREATE ": flags have RNL_CLASS_URGENT, and the pool has no urgent "
-				    "workers: set nr_urgent of its attributes");
-	return rnl__check_ranges(log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
+	if (rnl__check_ranges(log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0])))
+		return -EINVAL;
+	return check_workers(pool, attr);
 }
 
 /* Gives the class queues of @nr slots: those that it has, if they are large enough, or new ones. */
@@ -187,9 +209,9 @@ static uint32_t next_id(unsigned index)
 	return (atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1) << RNL__CLASS_ID_BITS | index;
 }
 
-/* Creates a class in the first free place. */
+/* Creates a class in the first free place.  @workers: its own. */
 static int create_class(struct rnl__classes *classes, struct rnl_pool *pool,
-			const struct rnl_class_attr *attr, struct rnl_class **classp)
+			const struct rnl_class_attr *attr, uint64_t workers, struct rnl_class **classp)
 {
 	unsigned i = 1;
 	struct rnl_class *c, *made = NULL;
@@ -210,6 +232,8 @@ static int create_class(struct rnl__classes *classes, struct rnl_pool *pool,
 	/* Of the class that had this place. */
 	classes->ended_ns += rnl__figure_read(&c->device_ns);
 	rnl__class_begin(c, attr);
+	rnl__figure_write(&c->workers, workers);
+	rnl__staff_assign(pool, workers, i);
 	c->all_before_ns = rnl__classes_device_ns(classes);
 	/* [classes.L2] release: the class and its queues; pairs with [classes.L1] */
 	atomic_store_explicit(&classes->list[i], c, memory_order_release);
@@ -222,11 +246,28 @@ static int create_class(struct rnl__classes *classes, struct rnl_pool *pool,
 	return 0;
 }
 
+/* Starts the workers that the class is to have as its own. */
+static int get_workers(struct rnl_pool *pool, const struct rnl_class_attr *attr, uint64_t *workers)
+{
+	const struct rnl__own like = {
+		.spin_ns = (uint64_t)attr->spin_us * 1000,
+		.stream = { .level = attr->stream_priority, .kept = attr->flags & RNL_CLASS_KEPT_SMS },
+	};
+
+	if (!attr->nr_workers)
+		return 0;
+	if (rnl__pool_worker(pool))
+		return rnl__pool_waits_for_itself(pool, CREATE ", for workers of the class's own");
+	return rnl__staff_lend(pool, attr->nr_workers, &like, workers);
+}
+
 int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
 		     const struct rnl_class_attr *user_attr)
 {
+	RNL__UNCANCELLED();
 	struct rnl_class_attr attr;
 	struct rnl__classes *classes;
+	uint64_t workers = 0;
 	int ret = rnl__pool_given(pool, CREATE);
 
 	if (ret)
@@ -241,9 +282,14 @@ int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
 	classes = make_table(pool);
 	if (!classes)
 		return -ENOMEM;
+	ret = get_workers(pool, &attr, &workers);
+	if (ret)
+		return ret;
 	pthread_mutex_lock(&classes->lock);
-	ret = create_class(classes, pool, &attr, classp);
+	ret = create_class(classes, pool, &attr, workers, classp);
 	pthread_mutex_unlock(&classes->lock);
+	if (ret)
+		rnl__staff_take_back(pool, workers);
 	return ret;
 }
 
@@ -257,6 +303,7 @@ static bool class_is_empty(struct rnl_class *c)
 
 void rnl_class_destroy(struct rnl_class *c)
 {
+	RNL__UNCANCELLED();
 	struct rnl__classes *classes;
 
 	if (!c || rnl__pool_check(c->pool))
@@ -279,6 +326,8 @@ void rnl_class_destroy(struct rnl_class *c)
 			break;
 		(void)rnl__eventcount_wait(&classes->ended, listened, RNL__NEVER);
 	}
+	/* Before another class has the place: they would take its jobs. */
+	rnl__staff_take_back(c->pool, rnl__class_workers(c));
 	pthread_mutex_lock(&classes->lock);
 	/* relaxed: a taker that still sees the class finds it empty */
 	atomic_fetch_and_explicit(&classes->used, ~(UINT64_C(1) << c->index), memory_order_relaxed);
