@@ -189,6 +189,7 @@ static void create_pool(struct server *server)
 	attr.scratch_keep = 2 * (uint64_t)slot_buffer_bytes(opt) + SCRATCH_SPARE;
 	attr.log = log_message;
 	server->pool = program_pool(&attr);
+	program_must(classes_create(server), "creating the classes of requests");
 	program_must(small_create(server), "creating the batcher of small images");
 }
 
