@@ -196,12 +196,13 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_NUMBER(&opt->slots, 1, 65536) },
 		{ "queue", 0, "N", "queued jobs; further requests are answered 503",
 		  OPTION_NUMBER(&opt->queue, 1, 1 << 20) },
-		{ "class", 0, "NAME:PRIORITY[:WEIGHT[:LIMIT[:JOBS[:PER_SECOND]]]]", "a class of requests, "
-		  "which have the header X-Class: NAME, or without this header the path NAME; other: all "
-		  "other requests; smaller PRIORITY, -4 to 3, is served first; a priority's classes share "
-		  "the workers by WEIGHT, 1; LIMIT requests at a time, further ones are answered 503, by "
-		  "default an equal part of a loop's slots; JOBS: started at a time, PER_SECOND: in a "
-		  "second, 0: no limit; up to 16 times", OPTION_PARSED(opt, classes_parse) },
+		{ "class", 0, "NAME:PRIORITY[:WEIGHT[:LIMIT[:JOBS[:PER_SECOND]]]]", "a class of "
+		  "requests, which have the header X-Class: NAME, or without this header the path "
+		  "NAME; other: all other requests; smaller PRIORITY, -4 to 3, is served first; a "
+		  "priority's classes share the workers by WEIGHT, 1; LIMIT requests at a time, by "
+		  "default an equal part of a loop's slots; further ones are answered 503; JOBS: most "
+		  "jobs started at a time, PER_SECOND: in a second; 0: no limit; up to 16 times",
+		  OPTION_PARSED(opt, classes_parse) },
 		{ "max-batch", 0, "N", "small images in a batch on a GPU; 64; 0: no batches",
 		  OPTION_NUMBER(&opt->max_batch, 0, 4096) },
 		{ "max-body", 0, "SIZE", "bytes of a body; a longer one is answered 413; 1M",

@@ -8,7 +8,7 @@ import threading
 import time
 
 import http_images as images
-from http_checks import (BODIES, check, check_with, in_threads, is_code, noise, same, server, stops,
+from http_checks import (BODIES, check, check_with, in_threads, is_code, noise, same, server,
                          until)
 from http_client import PATIENCE, Connection, ask, request_bytes
 
