@@ -83,7 +83,7 @@ static struct connection *of(struct request *req)
 
 static bool count_bytes(struct connection *c, size_t bytes, size_t most)
 {
-	atomic_size_t *all = &c->loop->server->bytes_under_way;
+	atomic_size_t *all = &c->req.class->bytes;
 	size_t before = atomic_load(all);
 
 	do {
@@ -96,7 +96,7 @@ static bool count_bytes(struct connection *c, size_t bytes, size_t most)
 
 void request_drop_body(struct request *req)
 {
-	atomic_fetch_sub(&of(req)->loop->server->bytes_under_way, req->counted);
+	atomic_fetch_sub(&req->class->bytes, req->counted);
 	req->counted = 0;
 	free(req->body);
 	req->body = NULL;
@@ -106,7 +106,7 @@ void request_drop_body(struct request *req)
 bool request_count_answer(struct request *req)
 {
 	const size_t bytes = evbuffer_get_length(req->out);
-	size_t most = of(req)->loop->server->opt.memory;
+	size_t most = req->class->memory;
 
 	/* GET /metrics must work when memory is full: answers without a task have extra space. */
 	if (!req->endpoint->route->task)
@@ -280,6 +280,7 @@ static bool read_idle(struct connection *c, struct evbuffer *in)
 	if (there <= 0 || (there == 1 && *first == '\r'))
 		return false;
 	c->req.head = (struct head){ .nr_fields = 0 };
+	c->req.class = &c->loop->server->classes[0];
 	c->req.bytes = 0;
 	c->chunks = (struct chunks){ .room = c->loop->server->opt.max_body };
 	c->whole = false;
@@ -313,8 +314,10 @@ static void handle(struct connection *c)
 
 static bool read_head(struct connection *c, struct evbuffer *in)
 {
-	const size_t max_body = c->loop->server->opt.max_body, bytes = head_bytes(c, in);
+	struct server *server = c->loop->server;
+	const size_t max_body = server->opt.max_body, bytes = head_bytes(c, in);
 	struct head *head = &c->req.head;
+	const struct endpoint *endpoint;
 	int code;
 
 	if (bytes > HEAD_MAX || (!bytes && evbuffer_get_length(in) > HEAD_MAX)) {
@@ -335,12 +338,14 @@ static bool read_head(struct connection *c, struct evbuffer *in)
 		head->wrong = "too many bytes";
 		code = HTTP_ENTITYTOOLARGE;
 	}
+	endpoint = routes_find(c->loop, code ? NULL : head->path);
+	if (!code)
+		code = class_choose(server, endpoint->route, &c->req);
 	if (code) {
 		refuse(c, code, head->wrong);
 		return true;
 	}
-	if ((head->body_bytes || head->chunked) &&
-	    !routes_take(routes_find(c->loop, head->path), head)) {
+	if ((head->body_bytes || head->chunked) && !routes_take(endpoint, head)) {
 		handle(c);
 		return true;
 	}
@@ -363,7 +368,7 @@ static bool make_space(struct connection *c, size_t bytes)
 	space = space < most ? space : most;
 	if (space <= c->req.space)
 		return true;
-	if (!count_bytes(c, space - c->req.space, c->loop->server->opt.memory))
+	if (!count_bytes(c, space - c->req.space, c->req.class->memory))
 		return false;
 	body = realloc(c->req.body, space);
 	if (!body)
@@ -514,6 +519,7 @@ bool connection_begin(struct loop *loop, int fd)
 	if (!c)
 		return false;
 	c->loop = loop;
+	c->req.class = &loop->server->classes[0];
 	if (!make_parts(c, fd)) {
 		free_parts(c);
 		return false;

@@ -6,10 +6,11 @@
  * async: the loop submits the slot's job and continues with its other connections.  The job goes
  * to that loop's completion queue; loop.c reaps it and calls async_reaped().  A slot belongs to the
  * loop, or, from submit to reap, to the worker, so no lock is needed.  A full pool refuses the job,
- * and the client gets an error immediately.  A task's second job, finish(), goes first.  The job's
- * deadline applies to its start; the connection's timer applies to the answer: see routes.c.  If
- * that timer has answered the request, the slot has no request any more, and its job is only
- * reaped.  The job records its worker, and the loop records the job's span when it reaps the job.
+ * and the client gets an error immediately.  A task's second job, finish(), goes first, or, with
+ * --class, comes first by its deadline: see classes.c.  The job's deadline applies to its start; the
+ * connection's timer applies to the answer: see routes.c.  If that timer has answered the request,
+ * the slot has no request any more, and its job is only reaped.  The job records its worker, and the
+ * loop records the job's span when it reaps the job.
  *
  * sync: the handler that CUDA's documentation suggests.  The loop has its own stream, and on a GPU
  * the calls are those of hand-written code (see src/device/cuda.c):
@@ -58,6 +59,7 @@ static void end_span(struct slot *slot)
 	slot->began_ns = 0;
 }
 
+/* Called by one function per kind of work: the library estimates a job's time by its function. */
 static int issue(struct rnl_job *job)
 {
 	struct slot *slot = rnl_container_of(job, struct slot, job);
@@ -74,6 +76,11 @@ static int issue(struct rnl_job *job)
 		slot->result = slot->endpoint->route->task->issue(slot);
 	/* A bad body is not a failure of the job or the device. */
 	return slot->result == -EBADMSG || slot->result == -EFBIG ? 0 : slot->result;
+}
+
+static int issue_edges(struct rnl_job *job)
+{
+	return issue(job);
 }
 
 static int finish(struct rnl_job *job)
@@ -97,16 +104,19 @@ static int submit(struct slot *slot, int (*fn)(struct rnl_job *job))
 	ret = rnl_job_init(&slot->job, fn);
 	if (!ret)
 		ret = rnl_job_set_cq(&slot->job, loop->cq);
-	if (!ret && slot->step == STEP_FINISH)
+	if (!ret && slot->class->cls)
+		ret = class_set_job(slot);
+	else if (!ret && slot->step == STEP_FINISH)
 		ret = rnl_job_set_class(&slot->job, server->finishing);
-	if (!ret && slot->step == STEP_ISSUE && deadline_ns)
+	else if (!ret && slot->step == STEP_ISSUE && deadline_ns)
 		ret = rnl_job_set_deadline(&slot->job, deadline_ns);
 	return ret ? ret : rnl_submit(server->pool, &slot->job);
 }
 
 void async_start(struct slot *slot)
 {
-	const int ret = submit(slot, issue);
+	const int ret = submit(slot, slot->endpoint->route->task->kind == SPAN_EDGES ?
+			       issue_edges : issue);
 
 	if (ret)
 		slot_answer(slot, ret);

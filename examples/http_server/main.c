@@ -175,7 +175,6 @@ static int take_signals(void)
 static void create_pool(struct server *server)
 {
 	const struct options *opt = &server->opt;
-	struct rnl_class_attr first = RNL_CLASS_ATTR_INIT;
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
 	attr.nr_workers = opt->workers;
@@ -190,10 +189,7 @@ static void create_pool(struct server *server)
 	attr.scratch_keep = 2 * (uint64_t)slot_buffer_bytes(opt) + SCRATCH_SPARE;
 	attr.log = log_message;
 	server->pool = program_pool(&attr);
-	first.name = "finish";
-	first.priority = -4;
-	first.max_queued = opt->slots;
-	program_must(rnl_class_create(&server->finishing, server->pool, &first), "a class");
+	program_must(classes_create(server), "creating the classes of requests");
 	program_must(small_create(server), "creating the batcher of small images");
 }
 

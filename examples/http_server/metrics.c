@@ -140,11 +140,12 @@ static int write_server(const struct server *server, struct evbuffer *out)
 			    atomic_load(&server->nr_connections));
 	ret |= write_figure(out, "http_server_bytes_under_way", "gauge",
 			    "Bytes of bodies and answers in memory.",
-			    atomic_load(&server->bytes_under_way));
+			    classes_bytes(server));
 	ret |= write_figure(out, "http_server_slots_used", "gauge", "Slots that hold a request.",
 			    metrics_nr_slots_used(server));
 	ret |= write_figure(out, "http_server_slots", "gauge", "All slots.",
 			    server->opt.slots);
+	ret |= classes_write(server, out);
 	if (server->batcher && !rnl_batcher_read_stats(server->batcher, &batches)) {
 		ret |= write_figure(out, "http_server_small_images_total", "counter",
 				    "Small images computed.", batches.requests);

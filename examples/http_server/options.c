@@ -151,17 +151,31 @@ static const char *parse_gpus(void *to, const char *arg)
 	}
 }
 
-/* Sets --memory: one request must have space for its body and its answer. */
+/* Sets --memory: one request of each class must have space for its body and its answer. */
 static void set_memory(struct options *opt)
 {
 	const size_t answer = 2 * image_png_bytes_max(opt->max_pixels);
-	const size_t least = opt->max_body > answer ? opt->max_body : answer;
+	const size_t one = opt->max_body > answer ? opt->max_body : answer;
+	const unsigned slots = opt->slots / opt->loops;
+	size_t least = one;
 
+	/* A class has as large a part of the memory as of the slots. */
+	for (unsigned i = 0; i < opt->nr_classes; i++) {
+		const unsigned limit = opt->classes[i].limit;
+		const size_t need = (one + limit - 1) / limit * slots;
+
+		least = need > least ? need : least;
+	}
 	if (!opt->memory)
-		opt->memory = least > MEMORY ? least : MEMORY;
-	if (opt->memory < least)
-		program_misuse("--memory is too small for one request: give %zuM, or smaller "
-			       "--max-body and --max-pixels", (least >> 20) + 1);
+		opt->memory = opt->nr_classes ? one * slots : least;
+	else if (opt->memory < least)
+		program_misuse("--memory is too small for one request%s: give %zuM, or smaller "
+			       "--max-body and --max-pixels", opt->nr_classes ? " of each class" : "",
+			       (least >> 20) + 1);
+	else
+		return;
+	if (opt->memory < MEMORY)
+		opt->memory = MEMORY;
 }
 
 void options_parse(struct options *opt, int argc, char **argv)
@@ -182,6 +196,13 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_NUMBER(&opt->slots, 1, 65536) },
 		{ "queue", 0, "N", "queued jobs; further requests are answered 503",
 		  OPTION_NUMBER(&opt->queue, 1, 1 << 20) },
+		{ "class", 0, "NAME:PRIORITY[:WEIGHT[:LIMIT[:JOBS[:PER_SECOND]]]]", "a class of "
+		  "requests, which have the header X-Class: NAME, or without this header the path "
+		  "NAME; other: all other requests; smaller PRIORITY, -4 to 3, is served first; a "
+		  "priority's classes share the workers by WEIGHT, 1; LIMIT requests at a time, by "
+		  "default an equal part of a loop's slots; further ones are answered 503; JOBS: most "
+		  "jobs started at a time, PER_SECOND: in a second; 0: no limit; up to 16 times",
+		  OPTION_PARSED(opt, classes_parse) },
 		{ "max-batch", 0, "N", "small images in a batch on a GPU; 64; 0: no batches",
 		  OPTION_NUMBER(&opt->max_batch, 0, 4096) },
 		{ "max-body", 0, "SIZE", "bytes of a body; a longer one is answered 413; 1M",
@@ -192,7 +213,8 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  "or wait to be accepted; 1024",
 		  OPTION_NUMBER(&opt->connections, 1, 1 << 20) },
 		{ "memory", 0, "SIZE", "bytes of all bodies and answers in memory; further "
-		  "requests are answered 503; 256M, or the need of one request if larger",
+		  "requests are answered 503; 256M, or if larger the need of one request, with --class "
+		  "that of the slots of a loop",
 		  OPTION_SIZE(&opt->memory, 1, UINT64_C(1) << 40) },
 		{ "head-time", 0, "S", "seconds from a request's first byte to the end of its "
 		  "headers; or 408 is answered; 10", OPTION_NUMBER(&opt->head_s, 1, 86400) },
@@ -251,6 +273,9 @@ void options_parse(struct options *opt, int argc, char **argv)
 	parse_address(opt, "127.0.0.1:8080");
 	all = expand(argc, argv);
 	program_options(all.nr, all.list, doc, table, NULL);
+	/* Each loop has the same number of slots. */
+	opt->slots = (opt->slots + opt->loops - 1) / opt->loops * opt->loops;
+	classes_share(opt);
 	set_memory(opt);
 	if (opt->gpus && opt->processes)
 		program_misuse("--gpus starts a process for each GPU: --processes is for the host");
@@ -260,6 +285,4 @@ void options_parse(struct options *opt, int argc, char **argv)
 	if (opt->linger_ms > opt->grace_s * 250)
 		opt->linger_ms = opt->grace_s * 250;
 	opt->exit_on_failure |= opt->processes || opt->gpus;
-	/* Each loop has the same number of slots. */
-	opt->slots = (opt->slots + opt->loops - 1) / opt->loops * opt->loops;
 }

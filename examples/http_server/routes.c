@@ -70,9 +70,12 @@ static void answer_error(const struct endpoint *endpoint, struct request *req, i
 			 const char *text)
 {
 	const char *type;
+	char seconds[16];
 
-	if (code == HTTP_SERVUNAVAIL)
-		request_header(req, "Retry-After", "1");
+	if (code == HTTP_SERVUNAVAIL) {
+		snprintf(seconds, sizeof(seconds), "%u", class_retry_s(req->class));
+		request_header(req, "Retry-After", seconds);
+	}
 	evbuffer_drain(req->out, evbuffer_get_length(req->out));
 	type = answer_json(json_pack("{s:s}", "error", text), req->out);
 	answer(endpoint, req, code, type ? type : "text/plain");
@@ -117,8 +120,15 @@ static void answer_result(const struct endpoint *endpoint, struct request *req, 
 	case -EFBIG:
 		answer_error(endpoint, req, HTTP_ENTITYTOOLARGE, "too many pixels");
 		break;
-	case -EAGAIN:		/* from rnl_submit(): the pool's queue is full */
-		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "too many concurrent requests");
+	case -EAGAIN:		/* no slot is free; or from rnl_submit(): the queue is full */
+		snprintf(text, sizeof(text), req->class->cls ? "the class %s is full" :
+			 "too many concurrent requests", req->class->name);
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, text);
+		break;
+	case -ETIME:
+		snprintf(text, sizeof(text), "the class %s is full: the answer would not be ready in "
+			 "time", req->class->name);
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, text);
 		break;
 	case -ETIMEDOUT:	/* the job was not started by its deadline */
 		answer_error(endpoint, req, 504, "the answer was not ready in time");
@@ -142,6 +152,7 @@ void slot_answer(struct slot *slot, int result)
 	struct request *req = slot->req;
 	const char *type = NULL;
 
+	class_leave(slot->class);
 	if (!req) {		/* answered already, or the client has left */
 		slot_put(endpoint->loop, slot);
 		return;
@@ -173,18 +184,23 @@ static void handle_task(const struct endpoint *endpoint, struct request *req)
 	const char *wrong = form_unwrap(head_find(&req->head, "Content-Type"), req->body,
 					&req->bytes);
 	struct slot *slot;
+	int ret;
 
 	if (wrong) {
 		answer_error(endpoint, req, HTTP_BADREQUEST, wrong);
 		return;
 	}
-	slot = slot_get(loop);
+	ret = class_enter(req->class);
+	slot = ret ? NULL : slot_get(loop);
 	if (!slot) {
-		answer_result(endpoint, req, -EAGAIN);
+		if (!ret)
+			class_leave(req->class);
+		answer_result(endpoint, req, ret ? ret : -EAGAIN);
 		return;
 	}
 	slot->endpoint = endpoint;
 	slot->req = req;
+	slot->class = req->class;
 	slot->bytes = req->bytes;
 	slot->came_ns = rnl_clock();
 	if (req->bytes)

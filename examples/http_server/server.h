@@ -17,6 +17,7 @@
  *	form.c		bodies that a browser's form sends
  *	metrics.c	the metrics of GET /metrics
  *	handler.c	runs a request's work, on the workers or in the loop's own thread
+ *	classes.c	classes of requests, and their limits
  *	slot.c		the memory of requests
  *	bound.c		an upper bound on the server's memory
  *	tasks.c		the work itself
@@ -49,8 +50,21 @@
 #include "posted.h"
 
 struct json_t;
+struct route;
 
 /* ---- options.c ----------------------------------------------------------- */
+
+#define CLASSES_MAX 16		/* given by --class; "other" may come in addition */
+#define CLASS_NAME_BYTES 32
+
+struct class_option {
+	char name[CLASS_NAME_BYTES];
+	bool given;			/* by --class */
+	int priority;
+	unsigned weight;
+	unsigned limit;			/* requests; until classes_share() 0: an equal part */
+	unsigned max_jobs, per_second;	/* 0: no limit */
+};
 
 struct options {
 	struct sockaddr_storage addr;
@@ -66,6 +80,8 @@ struct options {
 	size_t max_pixels;		/* of an image */
 	unsigned connections;		/* concurrent clients, over all loops */
 	size_t memory;			/* bytes of all bodies and answers in memory */
+	struct class_option classes[CLASSES_MAX + 1]; /* the first one is "other" */
+	unsigned nr_classes;		/* 0: without --class */
 	unsigned head_s, request_s, idle_s;	/* time limits: see connection.c */
 	unsigned deadline_ms;		/* 0: no deadline */
 	unsigned grace_s;
@@ -152,6 +168,18 @@ struct loop {
 	struct spans spans;
 };
 
+/* A class of requests; without --class the first one has all requests. */
+struct request_class {
+	const char *name;
+	struct rnl_class *cls;		/* NULL: without --class */
+	unsigned limit;
+	size_t memory;			/* its part of opt.memory */
+	uint64_t deadline_ns;		/* from a complete request to its answer */
+	atomic_uint nr;			/* its requests that have slots */
+	atomic_ullong refused;
+	atomic_size_t bytes;		/* of its bodies and answers, up to `memory` */
+};
+
 struct server {
 	struct options opt;
 	/* listeners[p * loops + l]: the socket of process p's loop l */
@@ -161,13 +189,13 @@ struct server {
 	struct place *board;		/* one place per process; NULL: no parent */
 	int leave_fd;			/* an eventfd: the parent orders this process to end */
 	struct rnl_pool *pool;
-	struct rnl_class *finishing;	/* of finish(): they go first */
+	struct rnl_class *finishing;	/* of finish(): they go first; with --class unused */
+	struct request_class classes[CLASSES_MAX + 1];
 	struct rnl_batcher *batcher;	/* of small pictures; NULL: no batches */
 	atomic_llong batch_noted[PROGRAM_WORKERS_MAX]; /* start of the worker's last batch span */
 	struct loop loops[LOOPS_MAX];
 	int64_t began_ns;
 	atomic_uint nr_connections;
-	atomic_size_t bytes_under_way;	/* of bodies and answers, up to opt.memory */
 	atomic_bool has_refused;	/* an accept() has failed */
 	atomic_ullong grace_ns;		/* time limit for the loops to stop */
 	int ended_fd;			/* an eventfd: counts ended loops */
@@ -323,7 +351,8 @@ struct request {
 	unsigned char *body;
 	size_t bytes;			/* of the body */
 	size_t space;			/* allocated for the body */
-	size_t counted;			/* its share of the server's bytes_under_way */
+	struct request_class *class;
+	size_t counted;			/* its share of the bytes of its class */
 	struct slot *slot;		/* the slot that works on it; or NULL */
 	struct evbuffer *headers;	/* additional headers of the answer */
 	struct evbuffer *out;		/* the answer's body */
@@ -349,7 +378,7 @@ void connections_stop(struct loop *loop);	/* called when the loop's stop_ns is s
 void connections_close(struct loop *loop);
 
 void request_drop_body(struct request *req);
-/* Counts the answer's body.  Returns false if --memory is used up. */
+/* Counts the answer's body.  Returns false if the class has used its part of --memory. */
 bool request_count_answer(struct request *req);
 void request_header(struct request *req, const char *name, const char *value);
 void request_answer(struct request *req, int code, const char *type);
@@ -365,6 +394,7 @@ struct slot {
 	struct slot *next;		/* while it is free */
 	const struct endpoint *endpoint;
 	struct request *req;		/* NULL: it is answered, or its client has left */
+	struct request_class *class;	/* of the request */
 	int result;			/* of the task's last step */
 	enum step { STEP_ISSUE, STEP_BATCH, STEP_FINISH } step;
 	bool small;			/* the next step is STEP_BATCH */
@@ -418,6 +448,37 @@ extern const struct task wc_task, edges_task, crash_task, hang_task;
 
 size_t wc_buffer_bytes(const struct options *opt);
 size_t edges_buffer_bytes(const struct options *opt);
+
+/* ---- classes.c ----------------------------------------------------------- */
+
+/* Reads an argument of --class.  @to: the options.  Returns an error text, or NULL. */
+const char *classes_parse(void *to, const char *arg);
+/* Gives classes without a limit equal parts of the slots that the others leave. */
+void classes_share(struct options *opt);
+
+/* Creates the classes in the pool, too.  Returns 0 or a negative errno. */
+int classes_create(struct server *server);
+
+/* Sets the request's class by its head.  Returns 0, or the status code of the answer that refuses it. */
+int class_choose(struct server *server, const struct route *route, struct request *req);
+
+/*
+ * Lets a request in.
+ * Returns 0, and class_leave() must be called; -EAGAIN the class is full; -ETIME its job would wait
+ * beyond the deadline.
+ */
+int class_enter(struct request_class *class);
+void class_leave(struct request_class *class);
+
+/* Returns the time after which a refused client should try again, in seconds, at least 1. */
+unsigned class_retry_s(struct request_class *class);
+
+/* Sets the class of the slot's job, which has one in the pool, and the job's deadline. */
+int class_set_job(struct slot *slot);
+
+size_t classes_bytes(const struct server *server);	/* of all bodies and answers */
+/* Appends the classes' metrics.  Returns a negative number if out of memory. */
+int classes_write(const struct server *server, struct evbuffer *out);
 
 /* ---- small.c ------------------------------------------------------------- */
 

@@ -9,7 +9,8 @@
  * A single picture does not wait for others.  The request uses the memory of the slot's job, and
  * completes on the same completion queue.
  *
- * On the host device each picture is a separate job, because a batch only saves driver calls.
+ * On the host device each picture is a separate job, because a batch only saves driver calls; with
+ * --class also on a GPU, because a batch could have pictures of several classes.
  *
  * The batcher's slabs have room for a picture of each of the server's slots.
  */
@@ -45,7 +46,7 @@ int small_create(struct server *server)
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 	struct rnl_device_info device = RNL_DEVICE_INFO_INIT;
 
-	if (!server->opt.max_batch || server->opt.handler != ASYNC ||
+	if (!server->opt.max_batch || server->opt.handler != ASYNC || server->opt.nr_classes ||
 	    rnl_device_describe(server->pool, NULL, 0, &device) || !device.cuda)
 		return 0;
 	/* Copy to the device: a kernel's thread reads nine bytes per byte that it writes. */

@@ -18,6 +18,7 @@ import http_answers                     # pylint: disable=unused-import
 import http_bounds                      # pylint: disable=unused-import
 import http_limits                      # pylint: disable=unused-import
 import http_protocol                    # pylint: disable=unused-import
+import http_classes                     # pylint: disable=unused-import
 import http_balancer                    # pylint: disable=unused-import
 import http_refusals                    # pylint: disable=unused-import
 import http_page                        # pylint: disable=unused-import

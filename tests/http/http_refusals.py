@@ -185,6 +185,19 @@ def clients_that_never_read_are_not_kept_in_memory(running):
 
 # ---- options -----------------------------------------------------------------
 
+WRONG_CLASSES = {
+    ':0': b'NAME', 'n' * 32 + ':0': b'NAME', 'a@b:0': b'NAME', 'a"b:0': b'NAME',
+    '/metrics:0': b'path', 'a': b'NAME:PRIORITY', 'a:': b'PRIORITY', 'a:x': b'PRIORITY',
+    'a:-5': b'PRIORITY', 'a:4': b'PRIORITY', 'a:+1': b'PRIORITY', 'a:1x': b'PRIORITY',
+    'a:-': b'PRIORITY',
+    'a:0:': b'WEIGHT', 'a:0:0': b'WEIGHT', 'a:0:10001': b'WEIGHT', 'a:0:1:0': b'LIMIT',
+    'a:0:1:65537': b'LIMIT', 'a:0:1:1:-1': b'JOBS', 'a:0:1:1:65537': b'JOBS',
+    'a:0:1:1:0:99999999999999999999': b'PER_SECOND', 'a:0:1:1:0:0:': b'follow',
+    'a:0 a:1': b'twice', 'other:0 other:0': b'twice', 'a:0:1:64': b'--slots',
+    'a:0:1:60 b:0:1:4': b'--slots',
+    ' '.join('c%d:0' % i for i in range(17)): b'16',
+}
+
 def program(*arguments, stdout=subprocess.PIPE):
     return subprocess.run([Server.PROGRAM, *arguments], stdout=stdout,
                           stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
@@ -206,7 +219,9 @@ def options_are_checked():
                             (['--device=tpu'], b'--device'), (['--listen=1.2.3.4'], b'--listen'),
                             (['--memory=1M'], b'--memory'), (['--idle-time=0'], b'--idle-time'),
                             (['--listen=1.2.3.4:99999'], b'--listen'),
-                            (['--listen=:1'], b'--listen')):
+                            (['--listen=:1'], b'--listen'),
+                            *(([*('--class=' + one for one in classes.split())], says)
+                              for classes, says in WRONG_CLASSES.items())):
         ended = program(*arguments)
         same((ended.returncode, ended.stdout), (2, b''), 'status of %s' % arguments)
         assert says in ended.stderr and b'--help' in ended.stderr, ended.stderr
