@@ -1,40 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies that are cut in pieces, so that a copy engine has something else to do in between.
+ * Large copies that are cut in pieces, so that a copy engine serves other streams in between.
  *
  * DESIGN
- *	A copy engine ends the copy that it has begun, and knows no priorities.  So a small copy waits
- *	for a large one, or for one of each stream that has any.  If a large copy is cut, and the
- *	large copies of one direction take turns, it waits for one piece.
- *	A turn is an event, which is recorded after the last piece of a copy.  The stream of the next
- *	copy waits for it, before the first piece.  A stream's own pieces are in order anyway, so
- *	there is one wait and one record for each copy.
- *	The event is recorded in one stream after the other, each time after a wait for the last time.
- *	The lock is held while a copy is issued: so the copies' order is one.
+ *	A copy engine serves one stream for as long as this stream has a next copy queued, and knows no
+ *	priorities: a small copy of another stream starves until then, even if all copies are short,
+ *	and even if they wait for each other on the device (measured on an H200).  Only an engine that
+ *	runs out of copies takes the next stream's.
+ *	So the host issues one piece at a time, and waits for its end.  The large copies of a device
+ *	and a direction take turns: one thread has the turn, and no other has a piece under way.
+ *	A thread takes the turn when its stream has done everything else, so that no other copy waits
+ *	for its kernels.  It keeps the turn for its whole copy, because a hand-over takes longer than a
+ *	piece's gap, unless a thread of a smaller rank waits, or it has issued many pieces.
+ *	CUDA spins while it waits for a stream.  A thread sleeps for half of what the last piece took,
+ *	then waits.
  */
 #ifndef RNL_CUT_H
 #define RNL_CUT_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "device/device.h"
 
-#define RNL__CUT_BYTES (2u << 20)	/* of a piece of a large copy; a copy of more is large */
+#define RNL__CUT_BYTES (8u << 20)	/* of a piece of a large copy; a copy of more is large */
+#define RNL__CUT_PIECES 16u	/* that a thread issues in its turn while others wait */
 
-/* Large copies of one direction, to or from one device. */
-struct rnl__turns {
+struct rnl__cut_waiter;
+
+/* The turn of large copies of one direction, to or from one device. */
+struct rnl__cut_turn {
 	pthread_mutex_t lock;
-	struct rnl__event *last;	/* after the last copy; NULL: there was none */
-	const struct rnl__stream *stream; /* that copy's; for comparison only */
+	bool taken;			/* if not, no thread waits */
+	struct rnl__cut_waiter *first;	/* threads that wait: by rank, then in their order */
+	uint64_t piece_ns;		/* what the last whole piece took; of the turn's thread */
 };
 
 /* Large copies of a device: to it, from it. */
 struct rnl__cut {
-	struct rnl__turns in, out;
+	struct rnl__cut_turn in, out;
 };
 
 void rnl__cut_init(struct rnl__cut *cut);
-void rnl__cut_fini(struct rnl__cut *cut, struct rnl__device *device);
+void rnl__cut_fini(struct rnl__cut *cut);
 
 /* Issues a piece of a copy. */
 typedef int rnl__cut_fn(const struct rnl__copy *piece, void *arg);
@@ -42,7 +50,10 @@ typedef int rnl__cut_fn(const struct rnl__copy *piece, void *arg);
 /* Calls @issue for pieces of at most @max bytes, in their order.  Returns 0 or the first error. */
 int rnl__cut_each(const struct rnl__copy *copy, size_t max, rnl__cut_fn *issue, void *arg);
 
-/* Issues a large copy in its turn, in pieces.  Returns 0, -ENOMEM or the device's error. */
-int rnl__cut_copy(struct rnl__turns *turns, const struct rnl__copy *copy);
+/*
+ * Makes a large copy in pieces, and waits for it.  @rank: among those that wait for the turn, the
+ * smallest goes first.  Returns 0 or the device's error.
+ */
+int rnl__cut_copy(struct rnl__cut_turn *turn, unsigned rank, const struct rnl__copy *copy);
 
 #endif

@@ -254,14 +254,14 @@ static int copy_direct(struct rnl__staging *s, const struct rnl__copy *c)
 	return rnl__gather_copy(&copy);
 }
 
-/* Issues a large copy; one between the host and the device in pieces, in its turn. */
-static int copy_cut(struct rnl__staging *s, struct rnl__cut *cut, const struct rnl__copy *c)
+/* Makes a large copy; one between the host and the device in pieces, for which it waits. */
+static int copy_cut(struct rnl__staging *s, struct rnl__cut *cut, unsigned rank, const struct rnl__copy *c)
 {
 	const enum rnl__memory dst = staging_kind_of(s, c->dst), src = staging_kind_of(s, c->src);
 
 	if (dst == src)
 		return copy_direct(s, c);
-	return rnl__cut_copy(dst == RNL__DEVICE ? &cut->in : &cut->out, c);
+	return rnl__cut_copy(dst == RNL__DEVICE ? &cut->in : &cut->out, rank, c);
 }
 
 /* Lets the device copy pageable memory itself; the copy is complete on return. */
@@ -371,7 +371,7 @@ static int await_pieces(struct rnl__staging *s, const void *mem, size_t bytes)
 }
 
 int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c,
-		      struct rnl__cut *cut)
+		      struct rnl__cut *cut, unsigned rank)
 {
 	const enum staging_way way = way_of(s, c);
 	int ret = await_pieces(s, c->src, rnl__copy_extent(c->src_pitch, c));
@@ -383,7 +383,7 @@ int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__co
 		return ret;
 	switch (way) {
 	case DIRECT:
-		return cut ? copy_cut(s, cut, c) : copy_direct(s, c);
+		return cut ? copy_cut(s, cut, rank, c) : copy_direct(s, c);
 	case HELD:
 		return copy_held(s, c);
 	default:

@@ -157,8 +157,11 @@ bool rnl__classes_wake_idle(struct rnl_pool *pool, struct rnl_class *c, const ui
 /* Returns true if the worker could take a job. */
 bool rnl__classes_have(struct rnl__worker *w);
 
-/* Returns where large copies of the worker's job take turns; NULL: no class goes before its class. */
-struct rnl__cut *rnl__classes_cut(const struct rnl__worker *w, const struct rnl_job *job);
+/*
+ * Returns where large copies of the worker's job take turns, and their @rank; NULL: no class goes before
+ * its class.
+ */
+struct rnl__cut *rnl__classes_cut(const struct rnl__worker *w, const struct rnl_job *job, unsigned *rank);
 
 /* A job of the class has ended: wakes an idle worker for a job that a limit kept back. */
 void rnl__classes_freed(struct rnl_pool *pool, struct rnl_class *c);

@@ -83,13 +83,13 @@ static unsigned rank_of(struct rnl_class *c, bool urgent)
 	return rnl__figure_read(&c->tier) + (urgent || rnl__class_is_urgent(c) ? 0 : RNL__TIERS);
 }
 
-struct rnl__cut *rnl__classes_cut(const struct rnl__worker *w, const struct rnl_job *job)
+struct rnl__cut *rnl__classes_cut(const struct rnl__worker *w, const struct rnl_job *job, unsigned *rank)
 {
 	struct rnl__classes *classes = rnl__classes_of(w->pool);
-	const unsigned rank = rank_of(rnl__class_at(classes, job->class_index & RNL__CLASS_INDEX), w->urgent);
 
+	*rank = rank_of(rnl__class_at(classes, job->class_index & RNL__CLASS_INDEX), w->urgent);
 	for (uint64_t bits = rnl__classes_used(classes); bits; bits &= bits - 1)
-		if (rank_of(rnl__class_at(classes, (unsigned)__builtin_ctzll(bits)), false) < rank)
+		if (rank_of(rnl__class_at(classes, (unsigned)__builtin_ctzll(bits)), false) < *rank)
 			return &classes->cuts[w->device_index];
 	return NULL;
 }

@@ -69,7 +69,7 @@ static void free_table(struct rnl_pool *pool, struct rnl__classes *classes)
 		free(c);
 	}
 	for (unsigned i = 0; i < pool->devices.nr; i++)
-		rnl__cut_fini(&classes->cuts[i], pool->devices.list[i]);
+		rnl__cut_fini(&classes->cuts[i]);
 	pthread_mutex_destroy(&classes->lock);
 	free(classes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Large copies of lower classes are cut: their contents, what waits for them, and what does not. */
+/* Large copies of lower classes are made in pieces, and waited for: their contents, and who waits. */
 #include <runnel/memory.h>
 #include <runnel/replay.h>
 
@@ -7,7 +7,8 @@
 #include "copies.h"
 #include "host_kernel.h"
 
-#define LARGE (5 * MB + 321)
+#define PIECE (8 * MB)
+#define LARGE (PIECE + MB + 321)
 
 static struct rnl_class *class_of_priority(struct rnl_pool *pool, int priority)
 {
@@ -32,7 +33,7 @@ static void run_classed(struct bench *b, struct rnl_class *cls, uint32_t flag, c
 
 TEST(what_is_copied_in_pieces_is_the_same, .timeout_s = 60, .loops = COUNT(flags))
 {
-	static const size_t sizes[] = { 2 * MB, 2 * MB + 1, 4 * MB - 1, LARGE };
+	static const size_t sizes[] = { PIECE, PIECE + 1, LARGE };
 	struct rnl_pool *pool = pool_of(2);
 	struct rnl_class *low = class_of_priority(pool, 3);
 	struct bench b;
@@ -58,63 +59,30 @@ TEST(what_is_copied_in_pieces_is_the_same, .timeout_s = 60, .loops = COUNT(flags
 TEST(rows_are_copied_in_pieces, .timeout_s = 60)
 {
 	static const struct move moves[] = {
-		{ D0, Q0, 1000, 3, 5, 4000, 1100, 1024 }, { Q1, D0, 1000, 1, 3, 4000, 1003, 1100 },
-		{ D1, Q0, 2 * MB + 5, 0, 9, 2, 2 * MB + 8, 2 * MB + 5 },
+		{ D0, Q0, 1000, 3, 5, 9000, 1100, 1024 }, { Q1, D0, 1000, 1, 3, 9000, 1003, 1100 },
+		{ D1, Q0, 3 * MB + 5, 0, 9, 3, 3 * MB + 8, 3 * MB + 5 },
 	};
 	struct rnl_pool *pool = pool_of(2);
 	struct bench b;
 
-	bench_init(&b, pool, LARGE);
+	bench_init(&b, pool, 10 * MB);
 	run_classed(&b, class_of_priority(pool, 3), 0, moves, COUNT(moves));
 	bench_check(&b);
 	bench_fini(&b);
 	rnl_pool_destroy(pool);
 }
 
-TEST(copies_of_many_workers_are_right, .timeout_s = 60)
-{
-	static const struct move moves[] = {
-		{ D0, Q0, LARGE, 0, 0, 0, 0, 0 }, { Q1, D0, LARGE, 0, 0, 0, 0, 0 },
-	};
-	enum { WORKERS = 4, ROUNDS = 3 };
-	struct rnl_pool *pool = pool_of(WORKERS);
-	struct rnl_class *low[] = { class_of_priority(pool, 3), class_of_priority(pool, 1) };
-	struct bench benches[WORKERS];
-	struct moving jobs[WORKERS];
+/* ---- who waits ---------------------------------------------------------------- */
 
-	for (unsigned i = 0; i < WORKERS; i++)
-		bench_init(&benches[i], pool, LARGE);
-	for (unsigned n = 0; n < ROUNDS; n++) {
-		for (unsigned i = 0; i < WORKERS; i++) {
-			moving_of(&jobs[i], &benches[i], moves, COUNT(moves));
-			jobs[i].busy = i % 2;
-			must(rnl_job_set_class(&jobs[i].job, low[i % 2]));
-			must(rnl_submit(pool, &jobs[i].job));
-		}
-		for (unsigned i = 0; i < WORKERS; i++)
-			ck_assert_int_eq(result_of(&jobs[i].job), 0);
-		/* The stream of the last copy may end; its event stays. */
-		must(rnl_pool_resize(pool, n % 2 ? WORKERS : 1));
-	}
-	for (unsigned i = 0; i < WORKERS; i++) {
-		bench_check(&benches[i]);
-		bench_fini(&benches[i]);
-	}
-	rnl_pool_destroy(pool);
-}
-
-/* ---- turns ------------------------------------------------------------------- */
-
-enum way { IN, OUT };
-
-/* A job that copies in one direction. */
+/* A job that copies a large or a small area to the device, and perhaps to another place of the host. */
 struct copying {
 	struct rnl_job job;
-	unsigned char *host, *device;
+	unsigned char *host, *device, *back;	/* back: NULL: it does not */
 	size_t bytes;
-	enum way way;
 	struct gate *kernel;		/* of a kernel before the copy; NULL: none */
+	_Atomic pid_t tid;
 	_Atomic bool returned;
+	bool right;			/* when rnl_copy() returned */
 };
 
 static int copying_fn(struct rnl_job *job)
@@ -122,24 +90,30 @@ static int copying_fn(struct rnl_job *job)
 	struct copying *c = rnl_container_of(job, struct copying, job);
 	int ret = c->kernel ? launch_store(c->kernel, NULL, 0) : 0;
 
+	c->tid = own_tid();
 	if (!ret)
-		ret = c->way == IN ? rnl_copy(c->device, c->host, c->bytes) :
-				     rnl_copy(c->host, c->device, c->bytes);
+		ret = rnl_copy(c->device, c->host, c->bytes);
+	if (!ret && c->back)
+		ret = rnl_copy(c->back, c->device, c->bytes);
+	c->right = !ret && c->back && !memcmp(c->back, c->host, c->bytes);
 	c->returned = true;
 	return ret;
 }
 
-static void copying_of(struct copying *c, struct rnl_pool *pool, struct rnl_class *cls, enum way way,
-		       size_t bytes)
+static unsigned char *memory_of(struct rnl_pool *pool, uint32_t device, size_t bytes)
 {
 	void *mem;
 
-	*c = (struct copying){ .bytes = bytes, .way = way };
-	must(rnl_memory_get(pool, 0, bytes, &mem, 0));
-	c->device = mem;
-	must(rnl_memory_get(pool, RNL_PINNED, bytes, &mem, 0));
-	c->host = mem;
-	memset(c->host, 1, bytes);
+	must(rnl_memory_get(pool, device, bytes, &mem, 0));
+	return mem;
+}
+
+static void copying_of(struct copying *c, struct rnl_pool *pool, struct rnl_class *cls, size_t bytes)
+{
+	*c = (struct copying){ .bytes = bytes };
+	c->device = memory_of(pool, 0, bytes);
+	c->host = memory_of(pool, RNL_PINNED, bytes);
+	paint(c->host, bytes, 3);
 	classed_of(&c->job, cls, copying_fn, NULL);
 }
 
@@ -147,57 +121,76 @@ static void copying_fini(struct copying *c, struct rnl_pool *pool)
 {
 	rnl_memory_put(pool, c->device);
 	rnl_memory_put(pool, c->host);
+	if (c->back)
+		rnl_memory_put(pool, c->back);
 }
 
-/* A large copy of class @low waits at a gate.  Another copy of class @cls waits for it, or does not. */
-static void check_turn(struct rnl_pool *pool, struct rnl_class *low, struct rnl_class *cls, enum way way,
-		       size_t bytes, bool waits)
+TEST(copies_of_many_workers_are_right_when_they_return, .timeout_s = 60)
+{
+	enum { WORKERS = 4, ROUNDS = 4 };
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct rnl_class *low[] = { class_of_priority(pool, 3), class_of_priority(pool, 1) };
+	struct copying jobs[WORKERS];
+
+	for (unsigned i = 0; i < WORKERS; i++) {
+		copying_of(&jobs[i], pool, low[i % 2], LARGE);
+		jobs[i].back = memory_of(pool, RNL_PINNED, LARGE);
+	}
+	for (unsigned n = 0; n < ROUNDS; n++) {
+		for (unsigned i = 0; i < WORKERS; i++) {
+			paint(jobs[i].host, LARGE, n * WORKERS + i);
+			must(rnl_submit(pool, &jobs[i].job));
+		}
+		for (unsigned i = 0; i < WORKERS; i++) {
+			ck_assert_int_eq(result_of(&jobs[i].job), 0);
+			ck_assert(jobs[i].right);
+		}
+		must(rnl_pool_resize(pool, n % 2 ? WORKERS : 1));
+	}
+	for (unsigned i = 0; i < WORKERS; i++)
+		copying_fini(&jobs[i], pool);
+	rnl_pool_destroy(pool);
+}
+
+/* Checks whether a copy after a kernel that waits at a gate makes its caller wait. */
+static void check_wait(struct rnl_pool *pool, struct rnl_class *cls, size_t bytes, bool waits)
 {
 	struct gate kernel = GATE_INIT;
-	struct copying first, second;
+	struct copying c;
 
-	copying_of(&first, pool, low, IN, LARGE);
-	copying_of(&second, pool, cls, way, bytes);
-	first.kernel = &kernel;
-	must(rnl_submit(pool, &first.job));
+	copying_of(&c, pool, cls, bytes);
+	c.kernel = &kernel;
+	must(rnl_submit(pool, &c.job));
 	gate_await(&kernel, 1);
-	ck_eventually(first.returned);
-	must(rnl_submit(pool, &second.job));
-	if (waits) {
-		ck_eventually(second.returned);
-		ck_assert_int_eq(rnl_job_wait(&second.job, 50 * MS), -ETIMEDOUT);
-	} else {
-		ck_assert_int_eq(result_of(&second.job), 0);
-	}
+	if (waits)
+		ck_waits(c.tid);
+	else
+		ck_eventually(c.returned);
+	ck_assert(c.returned == !waits);
 	gate_open(&kernel);
-	ck_assert_int_eq(result_of(&first.job), 0);
-	ck_assert_int_eq(result_of(&second.job), 0);
-	copying_fini(&first, pool);
-	copying_fini(&second, pool);
+	ck_assert_int_eq(result_of(&c.job), 0);
+	copying_fini(&c, pool);
 }
 
-TEST(one_large_copy_of_a_direction_is_under_way, .timeout_s = 60)
+TEST(large_copies_of_lower_classes_are_waited_for, .timeout_s = 60)
 {
 	struct rnl_pool *pool;
-	struct rnl_class *high, *low, *lower;
+	struct rnl_class *high, *low;
 
 	skip_unless_host();
-	pool = pool_of(2, .max_in_flight = 1);
+	pool = pool_of(1);
+	check_wait(pool, NULL, LARGE, false);
 	low = class_of_priority(pool, 0);
-	/* It is not lower than another class. */
-	check_turn(pool, low, low, IN, LARGE, false);
+	check_wait(pool, NULL, LARGE, false);
+	check_wait(pool, low, LARGE, false);
 	high = class_of_priority(pool, -1);
-	lower = class_of_priority(pool, 3);
-	check_turn(pool, low, low, IN, LARGE, true);
-	check_turn(pool, low, lower, IN, LARGE, true);
-	check_turn(pool, lower, low, IN, LARGE, true);
-	check_turn(pool, lower, NULL, IN, LARGE, true);
-	/* No others wait. */
-	check_turn(pool, low, high, IN, LARGE, false);
-	check_turn(pool, low, low, OUT, LARGE, false);
-	check_turn(pool, low, low, IN, 2 * MB, false);
+	check_wait(pool, low, LARGE, true);
+	check_wait(pool, NULL, LARGE, true);
+	check_wait(pool, low, PIECE, false);
+	check_wait(pool, high, LARGE, false);
+	check_wait(pool, class_of_priority(pool, 3), LARGE, true);
 	rnl_class_destroy(high);
-	check_turn(pool, low, low, IN, LARGE, false);
+	check_wait(pool, low, LARGE, false);
 	rnl_pool_destroy(pool);
 }
 
@@ -207,11 +200,37 @@ TEST(classes_for_urgent_workers_go_before_others, .timeout_s = 60)
 	struct rnl_class *low, *urgent;
 
 	skip_unless_host();
-	pool = pool_of(2, .max_in_flight = 1, .nr_urgent = 1);
+	pool = pool_of(2, .nr_urgent = 1);
 	low = class_of_priority(pool, -4);
-	check_turn(pool, low, low, IN, LARGE, false);
+	check_wait(pool, low, LARGE, false);
 	urgent = class_of(pool, .priority = 3, .flags = RNL_CLASS_URGENT);
-	check_turn(pool, low, low, IN, LARGE, true);
-	check_turn(pool, low, urgent, IN, LARGE, false);
+	check_wait(pool, low, LARGE, true);
+	check_wait(pool, urgent, LARGE, false);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_copy_whose_stream_is_busy_has_no_turn, .timeout_s = 60)
+{
+	struct gate kernel = GATE_INIT;
+	struct rnl_pool *pool;
+	struct rnl_class *low;
+	struct copying first, second;
+
+	skip_unless_host();
+	pool = pool_of(2);
+	low = class_of_priority(pool, 3);
+	copying_of(&first, pool, low, LARGE);
+	copying_of(&second, pool, low, LARGE);
+	first.kernel = &kernel;
+	must(rnl_submit(pool, &first.job));
+	gate_await(&kernel, 1);
+	ck_waits(first.tid);
+	must(rnl_submit(pool, &second.job));
+	ck_assert_int_eq(result_of(&second.job), 0);
+	ck_assert(!first.returned);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&first.job), 0);
+	copying_fini(&first, pool);
+	copying_fini(&second, pool);
 	rnl_pool_destroy(pool);
 }

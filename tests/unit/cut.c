@@ -1,131 +1,164 @@
 /* SPDX-License-Identifier: MIT */
-/* Large copies that are cut: which pieces are issued, and which stream waits for which. */
+/* Large copies that are cut: their pieces, one at a time, and whose turn is next. */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
+#include "gate.h"
 #include "memory/cut.h"
 #include "suite.h"
+#include "sys/clock.h"
 #include "sys/thread_state.h"
 
 #define PIECE ((size_t)RNL__CUT_BYTES)
 
-/* A device whose operations are noted. */
-struct noted {
-	const struct rnl__stream *stream;
-	char op;			/* w(ait), c(opy), r(ecord) */
-	struct rnl__copy copy;
-};
-static struct noted list[64];
-static unsigned nr, nr_events, fails_at;	/* fails_at: the n-th operation; 0: none */
-static struct rnl__event event;
+/* ---- a device that notes what it does ----------------------------------------- */
 
-static int note(char op, const struct rnl__copy *copy)
-{
-	ck_assert_uint_lt(nr, COUNT(list));
-	list[nr] = (struct noted){ rnl__thread.stream, op, copy ? *copy : (struct rnl__copy){ 0 } };
-	return ++nr == fails_at ? -EIO : 0;
-}
+static char list[256];			/* a letter for each piece: its thread's */
+static _Atomic unsigned nr, under_way, most;
+static struct gate *held;		/* where the wait for piece `hold_at` stays; NULL: none */
+static unsigned hold_at, fail_at;	/* pieces, from 1; 0: none */
+static __thread char letter;
+static __thread bool has_piece;
+static __thread unsigned drained;	/* waits for the stream, before the first piece */
 
-static int note_copy(const struct rnl__copy *copy)
+static int device_copy(const struct rnl__copy *copy)
 {
-	return note('c', copy);
-}
+	const unsigned now = atomic_fetch_add(&under_way, 1) + 1;
 
-static int note_wait(struct rnl__event *waited)
-{
-	ck_assert_ptr_eq(waited, &event);
-	return note('w', NULL);
-}
-
-static int note_record(struct rnl__event *recorded)
-{
-	ck_assert_ptr_eq(recorded, &event);
-	return note('r', NULL);
-}
-
-static int create(struct rnl__device *device, bool timed, struct rnl__event **eventp)
-{
-	(void)device;
-	ck_assert(!timed);
-	if (fails_at == UINT32_MAX)
-		return -ENOMEM;
-	nr_events++;
-	*eventp = &event;
+	ck_assert(drained == 1 && !has_piece && copy->width * copy->rows <= PIECE);
+	if (now > most)
+		most = now;
+	list[nr++] = letter;
+	has_piece = true;
 	return 0;
 }
 
-static void destroy(struct rnl__event *destroyed)
+static int device_wait(uint64_t deadline)
 {
-	nr_events -= destroyed != NULL;
+	if (deadline != RNL__NEVER) {
+		drained++;
+		return letter == '!' ? -EIO : 0;
+	}
+	ck_assert(has_piece);
+	if (held && nr == hold_at)
+		gate_wait(held);
+	for (unsigned i = 0; i < 3; i++)
+		sched_yield();	/* the others may do wrong */
+	has_piece = false;
+	atomic_fetch_sub(&under_way, 1);
+	return nr == fail_at ? -EIO : 0;
 }
 
-static const struct rnl__device_ops ops = {
-	.copy = note_copy, .event_wait = note_wait, .event_record = note_record, .event_create = create,
-	.event_destroy = destroy,
-};
+static const struct rnl__device_ops ops = { .copy = device_copy, .wait = device_wait };
 static struct rnl__device device = { .ops = &ops };
-static struct rnl__stream streams[2] = { { .device = &device }, { .device = &device } };
 static struct rnl__cut cut;
 
-static int copy_on(unsigned stream, size_t bytes)
+struct copier {
+	pthread_t thread;
+	char letter;
+	unsigned rank, pieces;
+	_Atomic pid_t tid;
+	int ret;
+};
+
+static void *copy_main(void *arg)
 {
 	static char from[1], to[1];
+	struct copier *c = arg;
+	struct rnl__stream stream = { .device = &device };
 
-	rnl__thread.stream = &streams[stream];
-	return rnl__cut_copy(&cut.in, &(struct rnl__copy){ .dst = to, .src = from, .width = bytes, .rows = 1 });
+	letter = c->letter;
+	rnl__thread.stream = &stream;
+	c->tid = own_tid();
+	c->ret = rnl__cut_copy(&cut.in, c->rank, &(struct rnl__copy){
+		.dst = to, .src = from, .width = c->pieces * PIECE, .rows = 1,
+	});
+	rnl__thread.stream = NULL;
+	return NULL;
 }
 
-/* Checks the operations since the last check: "0ccr" are two copies and a record on stream 0. */
-static void check_noted(const char *should)
+static void begin(struct copier *c, char letter_of, unsigned rank, unsigned pieces)
 {
-	char is[2 * COUNT(list) + 1] = "", *to = is;
+	*c = (struct copier){ .letter = letter_of, .rank = rank, .pieces = pieces };
+	must(pthread_create(&c->thread, NULL, copy_main, c));
+}
 
-	for (unsigned i = 0; i < nr; i++) {
-		if (!i || list[i].stream != list[i - 1].stream)
-			*to++ = (char)('0' + (list[i].stream - streams));
-		*to++ = list[i].op;
+static int end(struct copier *c)
+{
+	pthread_join(c->thread, NULL);
+	return c->ret;
+}
+
+TEST(one_piece_is_under_way, .timeout_s = 60)
+{
+	enum { THREADS = 6 };
+	struct copier copiers[THREADS];
+
+	rnl__cut_init(&cut);
+	for (unsigned i = 0; i < THREADS; i++)
+		begin(&copiers[i], (char)('a' + i), i % 3, 20);
+	for (unsigned i = 0; i < THREADS; i++)
+		ck_assert_int_eq(end(&copiers[i]), 0);
+	ck_assert_uint_eq(nr, THREADS * 20);
+	ck_assert_uint_eq(most, 1);
+	ck_assert(!cut.in.taken && !cut.in.first);
+	rnl__cut_fini(&cut);
+}
+
+/* While the first thread's second piece is under way, others come, one after the other. */
+static void check_order(unsigned pieces, const char *letters, const unsigned *ranks, const char *should)
+{
+	struct gate gate = GATE_INIT;
+	const unsigned others = (unsigned)strlen(letters);
+	struct copier first, other[4];
+
+	rnl__cut_init(&cut);
+	held = &gate;
+	hold_at = 2;
+	begin(&first, 'x', 5, pieces);
+	gate_await(&gate, 1);
+	for (unsigned i = 0; i < others; i++) {
+		begin(&other[i], letters[i], ranks[i], 2);
+		ck_waits(other[i].tid);
 	}
-	ck_assert_str_eq(is, should);
-	nr = 0;
+	gate_open(&gate);
+	ck_assert_int_eq(end(&first), 0);
+	for (unsigned i = 0; i < others; i++)
+		ck_assert_int_eq(end(&other[i]), 0);
+	ck_assert_str_eq(list, should);
+	rnl__cut_fini(&cut);
 }
 
-TEST(a_copy_waits_for_the_last_one_of_another_stream)
+TEST(those_of_a_smaller_rank_go_first)
 {
-	rnl__cut_init(&cut);
-	ck_assert_int_eq(copy_on(0, 3 * PIECE), 0);
-	check_noted("0wcccr");
-	ck_assert_int_eq(copy_on(0, 2 * PIECE + 1), 0);
-	check_noted("0cccr");
-	ck_assert_int_eq(copy_on(1, 2 * PIECE), 0);
-	check_noted("1wccr");
-	ck_assert_int_eq(copy_on(0, 2 * PIECE), 0);
-	check_noted("0wccr");
-	ck_assert_uint_eq(nr_events, 1);
-	rnl__cut_fini(&cut, &device);
-	ck_assert_uint_eq(nr_events, 0);
+	static const unsigned ranks[] = { 7, 5, 4, 4 };
+
+	check_order(4, "abcd", ranks, "xx" "ccdd" "xx" "bb" "aa");
 }
 
-TEST(after_a_failure_the_next_copy_waits_for_what_was_issued)
+TEST(a_long_copy_lets_its_equals_pass)
 {
+	static const unsigned ranks[] = { 5, 6 };
+
+	check_order(RNL__CUT_PIECES + 2, "ab", ranks, "xxxxxxxxxxxxxxxx" "aa" "xx" "bb");
+}
+
+TEST(a_failure_ends_a_copy_and_not_the_turns)
+{
+	struct copier c;
+
 	rnl__cut_init(&cut);
-	fails_at = UINT32_MAX;
-	ck_assert_int_eq(copy_on(0, 3 * PIECE), -ENOMEM);
-	check_noted("");
-	fails_at = 3;
-	ck_assert_int_eq(copy_on(0, 3 * PIECE), -EIO);
-	check_noted("0wccr");
-	ck_assert_int_eq(copy_on(1, 3 * PIECE), -EIO);
-	check_noted("1wccr");
-	fails_at = 5;
-	ck_assert_int_eq(copy_on(0, 3 * PIECE), -EIO);
-	check_noted("0wcccr");
-	fails_at = 1;
-	ck_assert_int_eq(copy_on(1, 3 * PIECE), -EIO);
-	check_noted("1w");
-	fails_at = 0;
-	ck_assert_int_eq(copy_on(1, 3 * PIECE), 0);
-	check_noted("1wcccr");
-	rnl__cut_fini(&cut, &device);
+	fail_at = 2;
+	begin(&c, 'a', 1, 4);
+	ck_assert_int_eq(end(&c), -EIO);
+	begin(&c, '!', 1, 4);	/* its stream has failed */
+	ck_assert_int_eq(end(&c), -EIO);
+	begin(&c, 'b', 1, 3);
+	ck_assert_int_eq(end(&c), 0);
+	ck_assert_str_eq(list, "aabbb");
+	rnl__cut_fini(&cut);
 }
 
 /* ---- pieces ---------------------------------------------------------------- */
