@@ -284,10 +284,10 @@ const struct bench_row bench_rows[] = {
 		},
 		.ways = {
 			{ HAND, "whole", "012" },
-			{ HAND, "cut, in turn", "012" },
+			{ HAND, "8 MB at a time", "012" },
 			{ RUNNEL, "classes", "012" },
 			{ HAND, "whole", "345" },
-			{ HAND, "cut, in turn", "345" },
+			{ HAND, "8 MB at a time", "345" },
 			{ RUNNEL, "classes", "345" },
 		},
 	},

@@ -7,8 +7,10 @@
  *	on each stream. A millisecond after the last one's end, a copy of 64 KiB in the same
  *	direction is made: by hand issued on a stream of the highest priority and synced, else it is
  *	a job of a class for urgent workers, from its submit until the waiter has returned.
- *	By hand the large copies are whole, or cut in pieces: then each copy also waits, on the
- *	device, for the last one of whichever stream. The pool does so, because their class is lower.
+ *	By hand the large copies are whole, or the threads issue pieces of 8 MiB, one at a time of all
+ *	threads, each when the last one has ended. The pool does so, because their class is lower.
+ *	Next to whole copies a small one may starve: after the time of a measurement it waits until
+ *	the large ones have ended, and is the last sample.
  */
 #include "gpu/work.h"
 
@@ -17,7 +19,7 @@
 #define STREAMS 4
 #define UNDER_WAY 2
 #define SMALL ((size_t)64 << 10)
-#define PIECE ((size_t)2 << 20)
+#define PIECE ((size_t)8 << 20)
 #define RAMP_MS 20
 
 enum { WHOLE, CUT, POOL, WAYS };	/* of each direction */
@@ -31,11 +33,11 @@ struct bench {
 	atomic_bool stop;
 	atomic_uint done;		/* large copies */
 	char *host[STREAMS + 1], *dev[STREAMS + 1]; /* the last ones are small */
+	uint64_t end_ns;		/* of the measurement */
 	cudaStream_t stream;		/* of the highest priority */
 	struct gpu_crew crew;
 	cudaEvent_t ends[STREAMS][UNDER_WAY];
-	pthread_mutex_t turn;
-	cudaEvent_t last;		/* after the last large copy */
+	pthread_mutex_t turn;		/* held while a piece is under way */
 	struct rnl_class *low, *high;
 	struct item {
 		struct rnl_job job;
@@ -54,14 +56,14 @@ static void issue(const struct bench *b, unsigned place, size_t from, size_t byt
 	       "a copy");
 }
 
-static void issue_cut(struct bench *b, unsigned place, cudaStream_t stream)
+static void copy_cut(struct bench *b, unsigned place, cudaStream_t stream)
 {
-	pthread_mutex_lock(&b->turn);
-	gpu_ok(cudaStreamWaitEvent(stream, b->last, 0), "cudaStreamWaitEvent");
-	for (size_t from = 0; from < b->large; from += PIECE)
+	for (size_t from = 0; from < b->large; from += PIECE) {
+		pthread_mutex_lock(&b->turn);
 		issue(b, place, from, PIECE, stream);
-	gpu_ok(cudaEventRecord(b->last, stream), "cudaEventRecord");
-	pthread_mutex_unlock(&b->turn);
+		gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+		pthread_mutex_unlock(&b->turn);
+	}
 }
 
 static void by_stream(void *arg, unsigned index, cudaStream_t stream)
@@ -72,7 +74,7 @@ static void by_stream(void *arg, unsigned index, cudaStream_t stream)
 		if (n >= UNDER_WAY)
 			gpu_ok(gpu_event_sync(b->ends[index][n % UNDER_WAY]), "cudaEventSynchronize");
 		if (b->cut)
-			issue_cut(b, index, stream);
+			copy_cut(b, index, stream);
 		else
 			issue(b, index, 0, b->large, stream);
 		gpu_ok(cudaEventRecord(b->ends[index][n % UNDER_WAY], stream), "cudaEventRecord");
@@ -83,8 +85,13 @@ static void by_stream(void *arg, unsigned index, cudaStream_t stream)
 
 static void sample_by_hand(struct bench *b)
 {
+	cudaError_t code;
+
 	issue(b, STREAMS, 0, SMALL, b->stream);
-	gpu_ok(cudaStreamSynchronize(b->stream), "cudaStreamSynchronize");
+	while ((code = cudaStreamQuery(b->stream)) == cudaErrorNotReady)
+		if (bench_now() > b->end_ns)
+			atomic_store(&b->stop, true);
+	gpu_ok(code, "cudaStreamQuery");
 }
 
 /* ---- runnel -------------------------------------------------------------- */
@@ -138,7 +145,10 @@ static void begin_jobs(struct bench *b)
 static void sample_by_job(struct bench *b)
 {
 	bench_rnl(rnl_submit(b->pool, &b->sample.job), "rnl_submit");
-	bench_rnl(rnl_job_wait(&b->sample.job, RNL_FOREVER), "rnl_job_wait");
+	if (rnl_job_wait(&b->sample.job, (int64_t)b->run_ms * 1000000)) {
+		atomic_store(&b->stop, true);
+		bench_rnl(rnl_job_wait(&b->sample.job, RNL_FOREVER), "rnl_job_wait");
+	}
 	bench_rnl(b->sample.job.result, "a small copy");
 }
 
@@ -147,12 +157,13 @@ static void sample_by_job(struct bench *b)
 static void measure(void *arg, unsigned way, double *values)
 {
 	struct bench *b = arg;
-	const uint64_t begin = bench_now(), end = begin + (uint64_t)(RAMP_MS + b->run_ms) * 1000000;
+	const uint64_t begin = bench_now();
 	const bool by_pool = way % WAYS == POOL;
 	size_t nr = 0;
 
 	b->out = way / WAYS;
 	b->cut = way % WAYS == CUT;
+	b->end_ns = begin + (uint64_t)(RAMP_MS + b->run_ms) * 1000000;
 	atomic_store(&b->stop, false);
 	atomic_store(&b->done, 0);
 	if (by_pool)
@@ -170,7 +181,7 @@ static void measure(void *arg, unsigned way, double *values)
 		else
 			sample_by_hand(b);
 		b->us[nr++] = (double)(bench_now() - start) * 1e-3;
-	} while (bench_now() < end);
+	} while (bench_now() < b->end_ns && !atomic_load(&b->stop));
 	atomic_store(&b->stop, true);
 	if (by_pool)
 		bench_rnl(rnl_pool_drain(b->pool, RNL_FOREVER), "rnl_pool_drain");
@@ -189,13 +200,12 @@ static void *begin_row(struct bench_run *run)
 
 	b->run_ms = run->opt->quick ? run->opt->run_ms : 4 * run->opt->run_ms;
 	b->us = bench_alloc((b->run_ms + 2) * sizeof(*b->us));
-	b->large = run->opt->quick ? 4 * PIECE : 128 * PIECE;
+	b->large = run->opt->quick ? 2 * PIECE : 32 * PIECE;
 	for (unsigned i = 0; i <= STREAMS; i++) {
 		b->host[i] = gpu_pinned(i < STREAMS ? b->large : SMALL);
 		b->dev[i] = gpu_memory(i < STREAMS ? b->large : SMALL);
 	}
 	b->stream = gpu_stream(RNL_STREAM_PRIVATE, true);
-	b->last = gpu_event(cudaEventDisableTiming);
 	for (unsigned i = 0; i < STREAMS * UNDER_WAY; i++)
 		b->ends[i / UNDER_WAY][i % UNDER_WAY] = gpu_event(cudaEventDisableTiming);
 	pthread_mutex_init(&b->turn, NULL);
