@@ -259,7 +259,7 @@ static int copy_cut(struct rnl__staging *s, struct rnl__cut *cut, unsigned rank,
 {
 	const enum rnl__memory dst = staging_kind_of(s, c->dst), src = staging_kind_of(s, c->src);
 
-	if (dst == src)
+	if ((dst == RNL__DEVICE) == (src == RNL__DEVICE))
 		return copy_direct(s, c);
 	return rnl__cut_copy(dst == RNL__DEVICE ? &cut->in : &cut->out, rank, c);
 }
