@@ -78,7 +78,7 @@ static bool serves_class(const struct rnl__worker *w, struct rnl_class *c)
 }
 
 /* Returns a number that is smaller for a class that goes before another one. */
-static unsigned rank_of(struct rnl_class *c, bool urgent)
+static unsigned copy_rank(struct rnl_class *c, bool urgent)
 {
 	return rnl__figure_read(&c->tier) + (urgent || rnl__class_is_urgent(c) ? 0 : RNL__TIERS);
 }
@@ -87,9 +87,9 @@ struct rnl__cut *rnl__classes_cut(const struct rnl__worker *w, const struct rnl_
 {
 	struct rnl__classes *classes = rnl__classes_of(w->pool);
 
-	*rank = rank_of(rnl__class_at(classes, job->class_index & RNL__CLASS_INDEX), w->urgent);
+	*rank = copy_rank(rnl__class_at(classes, job->class_index & RNL__CLASS_INDEX), w->urgent);
 	for (uint64_t bits = rnl__classes_used(classes); bits; bits &= bits - 1)
-		if (rank_of(rnl__class_at(classes, (unsigned)__builtin_ctzll(bits)), false) < *rank)
+		if (copy_rank(rnl__class_at(classes, (unsigned)__builtin_ctzll(bits)), false) < *rank)
 			return &classes->cuts[w->device_index];
 	return NULL;
 }
