@@ -141,5 +141,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 refuses --gpus 'give up to 16 numbers from 1 to 64' '' 0 2,
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 17 29
+both_refuse 17 30
 done_testing
