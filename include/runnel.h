@@ -837,6 +837,8 @@ RNL_API int rnl_barrier_notify(struct rnl_barrier *barrier, struct rnl_job *job)
  * staging_max bytes, or some 1000 copies, under way, or this call reads what a staged copy has yet
  * to write. CUDA makes the caller wait for two kinds of copies, and runs them after all work on the
  * stream: copies from host to host, and copies of pageable memory outside of a job.
+ * In a job of a class that another class goes before, the call waits for a copy of more than 8 MiB
+ * between page-locked memory and its device: runnel/class.h.
  * Ordering: in order with all work that this thread issues. A kernel that accesses pageable memory
  *	directly has no order with copies of that memory.
  * Return: 0; -EINVAL a pointer is NULL and bytes is not 0, or CUDA refused the copy; -ENODEV the

@@ -29,6 +29,20 @@
  * queue of their worker: a key's order is worth more than a class's. So limits do not hold them
  * back, only a deadline that is over expires them, and a key's worker is not a class's own.
  *
+ * A copy engine serves one stream for as long as the stream's next copy is queued, and knows no
+ * priorities: small copies of other streams wait until then, whatever their priority (seen on an H200). So
+ * rnl_copy() and rnl_copy_2d() cut a copy of more than 8 MiB between page-locked memory and a device,
+ * if its job's class is lower: another class, perhaps the pool's own, has a smaller priority, or is
+ * has workers of its own and this one does not. In the pool one piece of 8 MiB is under way for each device
+ * and direction. The call waits until its stream's earlier work is done, until it is its turn (by
+ * priority, then by arrival), and until the copy is done. Meanwhile its worker does nothing else:
+ * other workers take its queued jobs, but those that it has issued are not done before the function
+ * has returned. max_jobs of such a class leaves workers to others.
+ * Not cut are copies of other APIs, such as cudaMemcpyAsync(), of a map or batcher, between devices,
+ * and in a group or a record (RNL_GATHER, RNL_REPLAY): let a lower class's be small, with other work
+ * in between. A small copy that must not wait at all is best made by a kernel that accesses
+ * page-locked memory.
+ *
  * This header may still change before version 1.0.
  */
 #ifndef RUNNEL_CLASS_H

@@ -254,6 +254,16 @@ static int copy_direct(struct rnl__staging *s, const struct rnl__copy *c)
 	return rnl__gather_copy(&copy);
 }
 
+/* Makes a large copy; one between the host and the device in pieces, for which it waits. */
+static int copy_cut(struct rnl__staging *s, struct rnl__cut *cut, unsigned rank, const struct rnl__copy *c)
+{
+	const enum rnl__memory dst = staging_kind_of(s, c->dst), src = staging_kind_of(s, c->src);
+
+	if ((dst == RNL__DEVICE) == (src == RNL__DEVICE))
+		return copy_direct(s, c);
+	return rnl__cut_copy(dst == RNL__DEVICE ? &cut->in : &cut->out, rank, c);
+}
+
 /* Lets the device copy pageable memory itself; the copy is complete on return. */
 static int copy_held(struct rnl__staging *s, const struct rnl__copy *c)
 {
@@ -298,35 +308,25 @@ static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c
 	return staging_push(s, seq, buf, bytes, in ? NULL : &host);
 }
 
-/* Returns the part of a copy that begins at that row and column. */
-static struct rnl__copy staging_part(const struct rnl__copy *c, size_t row, size_t column,
-				     size_t rows, size_t width)
-{
-	struct rnl__copy p = *c;
+struct staged {
+	struct rnl__staging *staging;
+	uint64_t seq;
+	bool in;
+};
 
-	p.dst = (char *)c->dst + row * c->dst_pitch + column;
-	p.src = (const char *)c->src + row * c->src_pitch + column;
-	p.rows = rows;
-	p.width = width;
-	return p;
+static int stage_piece(const struct rnl__copy *piece, void *arg)
+{
+	const struct staged *to = arg;
+
+	return stage(to->staging, to->seq, piece, to->in);
 }
 
 static int stage_all(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c, bool in)
 {
-	const size_t width = rnl__smaller(c->width, PIECE_MAX);
-	const size_t rows = PIECE_MAX / width;
+	struct staged to = { s, seq, in };
 	int ret = make_ring(s);
 
-	for (size_t row = 0; !ret && row < c->rows; row += rows) {
-		for (size_t column = 0; !ret && column < c->width; column += width) {
-			const struct rnl__copy p =
-				staging_part(c, row, column, rnl__smaller(c->rows - row, rows),
-					     rnl__smaller(c->width - column, width));
-
-			ret = stage(s, seq, &p, in);
-		}
-	}
-	return ret;
+	return ret ? ret : rnl__cut_each(c, PIECE_MAX, stage_piece, &to);
 }
 
 /* ---- ways of copies ------------------------------------------------------ */
@@ -370,7 +370,8 @@ static int await_pieces(struct rnl__staging *s, const void *mem, size_t bytes)
 	return nr ? empty_first(s, nr) : 0;
 }
 
-int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c)
+int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c,
+		      struct rnl__cut *cut, unsigned rank)
 {
 	const enum staging_way way = way_of(s, c);
 	int ret = await_pieces(s, c->src, rnl__copy_extent(c->src_pitch, c));
@@ -382,7 +383,7 @@ int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__co
 		return ret;
 	switch (way) {
 	case DIRECT:
-		return copy_direct(s, c);
+		return cut ? copy_cut(s, cut, rank, c) : copy_direct(s, c);
 	case HELD:
 		return copy_held(s, c);
 	default:

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "memory/cut.h"
 #include "memory/pinned.h"
 
 struct rnl__piece;
@@ -45,9 +46,11 @@ void rnl__staging_fini(struct rnl__staging *s);
 
 /*
  * Issues a copy for the job that will have sequence number @seq, through buffers if one side needs
- * them.  Returns 0 or the device's error.
+ * them.  @cut: it is large, and is cut if the device makes it, with @rank; NULL: it is not.  Returns
+ * 0 or the device's error.
  */
-int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *copy);
+int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *copy,
+		      struct rnl__cut *cut, unsigned rank);
 
 /* Returns true if one side of the copy is pageable memory. */
 bool rnl__staging_pageable(struct rnl__staging *s, const struct rnl__copy *copy);

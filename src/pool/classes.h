@@ -24,6 +24,7 @@
 
 #include "class/class.h"
 #include "class/share_clock.h"
+#include "memory/cut.h"
 #include "pool/pool.h"
 
 #define RNL__CLASSES_NR (RNL_CLASSES_MAX + 1) /* [0]: the pool's own */
@@ -45,6 +46,7 @@ struct rnl__classes {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t due, wake_at;
 	_Atomic uint32_t lost_marks;	/* cancels whose job was not in the slot that it named */
 	struct rnl__share_clock clocks[RNL_DEVICES_MAX];
+	struct rnl__cut cuts[RNL_DEVICES_MAX]; /* large copies of lower classes, by device */
 	struct rnl__eventcount ended;	/* for the destroy of a class */
 	pthread_mutex_t lock;		/* of creations, destroys, reads of figures */
 	uint64_t ended_ns;		/* device time of replaced classes; under `lock` */
@@ -154,6 +156,12 @@ bool rnl__classes_wake_idle(struct rnl_pool *pool, struct rnl_class *c, const ui
 
 /* Returns true if the worker could take a job. */
 bool rnl__classes_have(struct rnl__worker *w);
+
+/*
+ * Returns where large copies of the worker's job take turns, and their @rank; NULL: no class goes before
+ * its class.
+ */
+struct rnl__cut *rnl__classes_cut(const struct rnl__worker *w, const struct rnl_job *job, unsigned *rank);
 
 /* A job of the class has ended: wakes an idle worker for a job that a limit kept back. */
 void rnl__classes_freed(struct rnl_pool *pool, struct rnl_class *c);

@@ -23,6 +23,7 @@
 #include "device/device.h"
 #include "device/gather.h"
 #include "device/units.h"
+#include "pool/classes.h"
 #include "pool/pool.h"
 #include "stream/job_flags.h"
 #include "sys/clock.h"
@@ -85,10 +86,24 @@ static int note_kernel(int ret)
 	return ret;
 }
 
+/* Returns where a large copy takes its turn, and its rank there; NULL: it is not cut. */
+static struct rnl__cut *issue_cut(const struct rnl__worker *worker, const struct rnl__copy *c,
+				  unsigned *rank)
+{
+	if (c->width * c->rows <= RNL__CUT_BYTES || !rnl__classes_any(worker->pool))
+		return NULL;
+	/* A record, or a group, has whole copies. */
+	if (rnl__thread.guard || rnl__notes_taken() || rnl__gather_notes())
+		return NULL;
+	return rnl__classes_cut(worker, rnl__thread.job, rank);
+}
+
 /* Issues a copy; in a job, the copy does not wait for pageable memory. */
 static int issue_unchecked_copy(const struct rnl__copy *c)
 {
 	struct rnl__worker *worker = rnl__thread.job ? rnl__thread.worker : NULL;
+	struct rnl__cut *cut;
+	unsigned rank = 0;
 	int ret;
 
 	if (!worker)
@@ -104,7 +119,8 @@ static int issue_unchecked_copy(const struct rnl__copy *c)
 	worker->moved += c->width * c->rows;
 	if (worker->track)
 		rnl__track_issue(worker->track);
-	ret = rnl__staging_copy(&worker->staging, rnl__inflight_next(&worker->inflight), c);
+	cut = issue_cut(worker, c, &rank);
+	ret = rnl__staging_copy(&worker->staging, rnl__inflight_next(&worker->inflight), c, cut, rank);
 	if (!ret && worker->track)
 		rnl__track_copy(worker->track, c);
 	return ret;

@@ -54,6 +54,36 @@ static struct rnl_class *make_class(struct rnl_pool *pool, unsigned index)
 	return c;
 }
 
+static void free_table(struct rnl_pool *pool, struct rnl__classes *classes)
+{
+	struct rnl__old_queues *old, *next;
+
+	for (old = classes->old; old; old = next) {
+		next = old->next;
+		free_queues(old->queues, nr_queues(pool));
+		free(old);
+	}
+	for (unsigned i = 0; i < RNL__CLASSES_NR; i++) {
+		struct rnl_class *c = rnl__class_at(classes, i);
+
+		if (c)
+			free_queues(rnl__class_queues(c), nr_queues(pool));
+		free(c);
+	}
+	for (unsigned i = 0; i < pool->devices.nr; i++)
+		rnl__cut_fini(&classes->cuts[i]);
+	pthread_mutex_destroy(&classes->lock);
+	free(classes);
+}
+
+void rnl__classes_free(struct rnl_pool *pool)
+{
+	struct rnl__classes *classes = rnl__classes_of(pool);
+
+	if (classes)
+		free_table(pool, classes);
+}
+
 /* Returns the pool's table, which the first call makes; NULL: there is no memory. */
 static struct rnl__classes *make_table(struct rnl_pool *pool)
 {
@@ -78,37 +108,14 @@ static struct rnl__classes *make_table(struct rnl_pool *pool)
 	rnl__figure_write(&classes->wake_at, RNL__NEVER);
 	rnl__eventcount_init(&classes->ended);
 	pthread_mutex_init(&classes->lock, NULL);
+	for (unsigned i = 0; i < pool->devices.nr; i++)
+		rnl__cut_init(&classes->cuts[i]);
 	/* [classes.C2] acq_rel: the table; pairs with [classes.C1].  One of two first calls wins. */
 	if (atomic_compare_exchange_strong_explicit(&pool->classes, &none, classes, memory_order_acq_rel,
 						    memory_order_acquire))
 		return classes;
-	pthread_mutex_destroy(&classes->lock);
-	free(own);
-	free(classes);
+	free_table(pool, classes);
 	return none;
-}
-
-void rnl__classes_free(struct rnl_pool *pool)
-{
-	struct rnl__classes *classes = rnl__classes_of(pool);
-	struct rnl__old_queues *old, *next;
-
-	if (!classes)
-		return;
-	for (old = classes->old; old; old = next) {
-		next = old->next;
-		free_queues(old->queues, nr_queues(pool));
-		free(old);
-	}
-	for (unsigned i = 0; i < RNL__CLASSES_NR; i++) {
-		struct rnl_class *c = rnl__class_at(classes, i);
-
-		if (c)
-			free_queues(rnl__class_queues(c), nr_queues(pool));
-		free(c);
-	}
-	pthread_mutex_destroy(&classes->lock);
-	free(classes);
 }
 
 /* ---- creating ------------------------------------------------------------ */

@@ -238,7 +238,7 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_pinned __attribute__((weak)), bench_scratch __attribute__((weak)),
 	bench_promises __attribute__((weak)), bench_feed __attribute__((weak)),
 	bench_classes __attribute__((weak)), bench_classes_tail __attribute__((weak)),
-	bench_classes_submit __attribute__((weak));
+	bench_classes_submit __attribute__((weak)), bench_copies __attribute__((weak));
 
 /* ---- gpu/gpu.c ----------------------------------------------------------- */
 

@@ -271,6 +271,27 @@ const struct bench_row bench_rows[] = {
 		},
 	},
 	{
+		.name = "copies", .work = &bench_copies,
+		.about = "copies of 64 KB of a class for urgent workers, beside 256 MB of a lower class",
+		.patience_s = 600, .shift = 1, .gpu = true,
+		.lines = {
+			{ "64 KB in beside large copies in, p50", "us", BENCH_HAND_PLUS, 10, LESS },
+			{ "64 KB in beside large copies in, p99", "us", BENCH_HAND_PLUS, 30, LESS },
+			{ "the large copies in", "GB/s", BENCH_OF_HAND, 0.95, MORE },
+			{ "64 KB out beside large copies out, p50", "us", BENCH_HAND_PLUS, 10, LESS },
+			{ "64 KB out beside large copies out, p99", "us", BENCH_HAND_PLUS, 30, LESS },
+			{ "the large copies out", "GB/s", BENCH_OF_HAND, 0.95, MORE },
+		},
+		.ways = {
+			{ HAND, "whole", "012" },
+			{ HAND, "8 MB at a time", "012" },
+			{ RUNNEL, "classes", "012" },
+			{ HAND, "whole", "345" },
+			{ HAND, "8 MB at a time", "345" },
+			{ RUNNEL, "classes", "345" },
+		},
+	},
+	{
 		.name = "join", .work = &bench_join,
 		.about = "a stream waits for 16 streams' work, on the device",
 		.patience_s = 60, .gpu = true,

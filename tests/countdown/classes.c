@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Classes: their creation, jobs of a class, their end. */
+#include <string.h>
+
 #include <runnel/class.h>
+#include <runnel/memory.h>
 #include <runnel/stats.h>
 
 #include "countdown.h"
@@ -133,6 +136,60 @@ static void after_own(struct rnl_pool *pool, int ret)
 	{ .name = says, .attr = { .nr_class_workers = OWN }, .after = after_own, \
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO }, __VA_ARGS__ }
 
+/* ---- large copies of a lower class ------------------------------------------------ */
+
+enum { LARGE = 9 << 20 };	/* two pieces */
+
+static char *device, *pinned;	/* pinned: from its half on, what comes back */
+
+static void a_low_class(struct rnl_pool *pool)
+{
+	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
+	void *mem[2];
+
+	attr.priority = 3;
+	expect(!rnl_class_create(&cls, pool, &attr));
+	expect(!rnl_memory_get(pool, 0, LARGE, &mem[0], 0));
+	expect(!rnl_memory_get(pool, RNL_PINNED, 2 * LARGE, &mem[1], 0));
+	device = mem[0];
+	pinned = mem[1];
+	memset(pinned, 9, LARGE);
+}
+
+static int copy_fn(struct rnl_job *job)
+{
+	int ret = rnl_copy(device, pinned, LARGE);
+
+	rnl_container_of(job, struct watched, job)->ran++;
+	return ret ? ret : rnl_copy(pinned + LARGE, device, LARGE);
+}
+
+/* Once on each of two workers. */
+static int copy_cut(struct rnl_pool **pool)
+{
+	int ret = 0;
+
+	for (uint64_t key = 0; key < 2 && !ret; key++) {
+		struct watched *w = watched_with(BY_CALLBACK, copy_fn);
+
+		expect(!rnl_job_set_class(&w->job, cls) && !rnl_job_set_key(&w->job, key));
+		memset(pinned + LARGE, 0, LARGE);
+		ret = watched_submitted(w, rnl_submit(*pool, &w->job));
+		expect(!rnl_pool_drain(*pool, RNL_FOREVER));
+		if (!ret)
+			ret = w->job.result;
+		expect(ret || fault_lasts() || !memcmp(pinned + LARGE, pinned, LARGE));
+	}
+	return ret;
+}
+
+static void after_copy(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	rnl_memory_put(pool, device);
+	rnl_memory_put(pool, pinned);
+}
+
 const struct operation class_operations[] = {
 	{ .name = "rnl_class_create, rnl_class_destroy", .run = create_and_destroy,
 	  .errnos = { -ENOMEM, -EIO }, },
@@ -146,5 +203,7 @@ const struct operation class_operations[] = {
 	OWN_CLASS("rnl_class_create, with workers of another priority", .before = own_class_ended,
 		  .run = live_on_others),
 	OWN_CLASS("rnl_class_destroy, with workers", .before = own_class, .run = end_own),
+	{ .name = "rnl_copy, of a lower class", .attr = TWO_WORKERS, .before = a_low_class,
+	  .run = copy_cut, .after = after_copy, .errnos = { -ENOMEM, -EIO } },
 	{ 0 }
 };
