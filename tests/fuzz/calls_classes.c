@@ -14,6 +14,7 @@ static struct class_state {
 	struct rnl_class *cls;
 	uint32_t max_queued;
 	bool hasty;			/* a job may be late */
+	bool admits;			/* ... and refused for that */
 	int64_t deadline_ns;		/* 0: none */
 	_Atomic bool ends;
 	_Atomic uint64_t nr_accepted, nr_done; /* callbacks submit, too */
@@ -31,7 +32,7 @@ static bool spoil(struct rnl_class_attr *attr, unsigned which)
 	attr->weight += which == 2 ? 10001 : 0;
 	attr->floor_permille = which == 3 ? 1001 : attr->floor_permille;
 	attr->order += which == 4 ? 2 : 0;
-	attr->flags |= which == 5 && !s.nr_urgent ? RNL_CLASS_URGENT : which == 5 ? 4 : 0;
+	attr->flags |= which == 5 && !s.nr_urgent ? RNL_CLASS_URGENT : which == 5 ? 8 : 0;
 	attr->max_queued += which == 6 ? 65537 : 0;
 	attr->deadline_ns |= which == 7 ? UINT64_MAX : 0;
 	attr->per_second += which == 8 ? 1000000001 : 0;
@@ -63,6 +64,8 @@ static void create(struct class_state **at, unsigned how, unsigned which)
 	attr.max_device_ns = how >> 15;
 	if (s.nr_urgent && which & 8 && how & 1)
 		attr.flags |= RNL_CLASS_URGENT;
+	if (which & 4)
+		attr.flags |= RNL_CLASS_ADMIT;
 	wrong = spoil(&attr, which);
 	ret = rnl_class_create(&c->cls, s.pool, &attr);
 	must(ret == (wrong ? -EINVAL : s.closed ? -ESHUTDOWN : 0));
@@ -70,6 +73,7 @@ static void create(struct class_state **at, unsigned how, unsigned which)
 		return;
 	c->max_queued = attr.max_queued ? attr.max_queued : 1024;
 	c->hasty = !(attr.flags & RNL_CLASS_LATE);
+	c->admits = attr.flags & RNL_CLASS_ADMIT;
 	c->deadline_ns = (int64_t)attr.deadline_ns;
 	nr_made++;
 	*at = c;
@@ -83,6 +87,7 @@ static void check(struct class_state *c, bool all_done)
 	must(!rnl_class_read_stats(c->cls, &stats));
 	must(stats.queued <= (s.nr_devices > 1 ? 1 + s.nr_devices : 1) * c->max_queued);
 	must(stats.accepted <= c->nr_accepted && (c->hasty || !stats.late));
+	must(c->admits || !stats.unadmitted);
 	if (!all_done)
 		return;
 	must(!stats.queued && !stats.started && stats.accepted == c->nr_accepted);
@@ -156,6 +161,11 @@ bool class_may_be_full(const struct work *w)
 	for (unsigned i = 0; i < JOBS; i++)
 		nr += s.works[i].owned && s.works[i].class == w->class;
 	return nr >= w->class->max_queued;
+}
+
+bool class_may_refuse(const struct work *w)
+{
+	return w->class && w->class->admits && w->late && w->way == PLAIN && w->after < 0;
 }
 
 bool class_ends(const struct work *w)
