@@ -19,6 +19,11 @@ extern "C" {
  * but not committed is left to a later batch. In a pool of several devices, batches and slabs are
  * divided among the devices, and a batch takes the requests of its device. A done request keeps the
  * memory of its output until its release, and delays nothing else.
+ * With a class (cls), batches start by that class's rules, and each keeps one of its max_queued
+ * places until the batcher is destroyed. So a full class does not stop them. The class's deadline_ns
+ * and admission are not for them: a committed request is done, whenever that is. With
+ * RNL_CLASS_DEADLINE they start after jobs that have deadlines. rnl_class_destroy() waits for the
+ * committed requests, and the batcher refuses further ones.
  *
  *	rnl_job_init(&r->request.job, NULL);
  *	rnl_job_set_cq(&r->request.job, cq);		or a callback, a barrier, a wait
@@ -94,9 +99,10 @@ struct rnl_batcher_attr {
 				 * nr_slabs; at most 32 */
 	void *reserved;
 	uint64_t devices;	/* devices of the pool to use, a bit each; 0: all */
+	struct rnl_class *cls;	/* class of the batches (runnel/class.h); NULL: the pool's own */
 };
 #define RNL_BATCHER_ATTR_INIT \
-	{ sizeof(struct rnl_batcher_attr), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0 }
+	{ sizeof(struct rnl_batcher_attr), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL }
 
 /*
  * A request, in the program's memory. Initialise it with rnl_job_init(&request->job, NULL); from
@@ -130,8 +136,9 @@ struct rnl_request {
  * Context: blocks while memory is page-locked.
  * Return: 0; -EINVAL an argument is NULL; attr has a wrong size, unknown flags, no fn, or an
  *	in_bytes of 0; a number is out of its range; a request or a slab has 1 GiB or more; a slab
- *	is smaller than a request; max_slabs is less than nr_slabs; -E2BIG attr is newer than the
- *	library and sets a field that the library does not know; -ENOMEM; -ESHUTDOWN the pool is
+ *	is smaller than a request; max_slabs is less than nr_slabs; cls is of another pool, or has
+ *	ended; -E2BIG attr is newer than the library and sets a field that the library does not know;
+ *	-EAGAIN the class has fewer places than max_in_flight; -ENOMEM; -ESHUTDOWN the pool is
  *	closed; -EIO the device failed; -EOWNERDEAD.
  * Since: 0.1
  */
@@ -167,8 +174,8 @@ RNL_API void rnl_batcher_destroy(struct rnl_batcher *batcher);
  *	in use, and the timeout is 0 or the caller is a worker of the pool: try again after a
  *	request was done and released; -ETIMEDOUT there was no space in time; -ESHUTDOWN the batcher
  *	or the pool is closed; -EIO the device has failed; -EBUSY the request is reserved, under way
- *	or not released; -EINVAL an argument is NULL, bytes is out of its range, or the request was
- *	not initialised; -EOWNERDEAD. On failure the request is unchanged.
+ *	or not released; -EINVAL an argument is NULL, bytes is out of its range, the request was
+ *	not initialised, or the batcher's class has ended; -EOWNERDEAD. On failure the request is unchanged.
  * Since: 0.1
  */
 RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request *request,
@@ -187,7 +194,8 @@ RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request 
  *	the batcher or the pool is closed; -EIO the device has failed; -EBUSY the request was
  *	committed before and is not released; -EINVAL request is NULL or not reserved, or its
  *	barrier is of another pool, or its job has a setting that requests do not support: a barrier
- *	to come after, a next job, a deadline, urgency, a device, gathering, a replay; -EOWNERDEAD.
+ *	to come after, a next job, a deadline, urgency, a device, gathering, a replay, a class; or
+ *	the batcher's class has ended; -EOWNERDEAD.
  *	On failure the slot remains the caller's.
  * Since: 0.1
  */

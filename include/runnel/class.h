@@ -43,6 +43,8 @@
  * in between. A small copy that must not wait at all is best made by a kernel that accesses
  * page-locked memory.
  *
+ * A map or a batcher may name a class for all of its jobs: cls of its attributes.
+ *
  * This header may still change before version 1.0.
  */
 #ifndef RUNNEL_CLASS_H
@@ -90,8 +92,9 @@ struct rnl_class_attr {
 	uint32_t flags;		/* enum rnl_class_flags */
 	uint32_t max_queued;	/* most queued jobs, at most 65536; 0: 1024. Jobs that wait for a
 				 * barrier or their start time count as well, and those with a key do
-				 * not. In a pool of several devices, jobs placed on one of them are
-				 * counted by device */
+				 * not. A map's jobs keep a place each while it runs, and a batcher's
+				 * batches, max_in_flight of them, while it exists. In a pool of
+				 * several devices, jobs placed on one of them are counted by device */
 	uint32_t max_jobs;	/* most jobs started that have work to do, "at most half of the
 				 * workers", say: jobs that wait for holds do not count; 0: no limit */
 	uint64_t max_device_ns;	/* about the most device time of jobs started and not done, by their
@@ -142,7 +145,8 @@ RNL_API int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
 
 /*
  * Ends a class: refuses further submits, and waits until its accepted jobs are done, also those whose
- * start time has not come. Jobs that still name the class are refused when they are submitted.
+ * start time has not come, and its maps and its batchers' committed requests. Jobs that still name the
+ * class are refused when they are submitted, and its batchers refuse further requests.
  * @cls: may be NULL. It may still be read by rnl_class_read_stats() until the pool ends or another
  *	class is created.
  * Context: blocks. On a worker of the pool it does not wait, and the class stays until the pool's

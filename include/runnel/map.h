@@ -76,10 +76,11 @@ struct rnl_map {
 	struct rnl_map_report *report; /* filled in at the end; NULL: no report */
 	void *reserved;
 	uint64_t devices;	/* devices of the pool to use, a bit each; 0: all */
+	struct rnl_class *cls;	/* class of the map's jobs (runnel/class.h); NULL: the pool's own */
 };
 #define RNL_MAP_INIT \
 	{ sizeof(struct rnl_map), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
-	  NULL, 0 }
+	  NULL, 0, NULL }
 
 /*
  * Starts a map: it copies the chunks of a large array to the device, calls a function for each
@@ -91,6 +92,10 @@ struct rnl_map {
  * two chunks for each worker, past the CPU's caches.
  * An array that is not in memory comes from read() and goes to write(). Unless RNL_MAP_IN_ORDER is
  * set, workers call them concurrently and in any order. A worker in a callback does nothing else.
+ * The jobs of a map with a class (cls) start by that class's rules, and rnl_class_destroy() waits for
+ * the map. Each of them keeps one of the class's max_queued places until the map ends; if fewer are
+ * left, the map has fewer jobs. The class's deadline_ns and admission are not for them: with
+ * RNL_CLASS_DEADLINE they start after jobs that have deadlines.
  * The first error of fn(), read(), write() or the device ends the map: no further chunk starts, the
  * error is the barrier's result, and the output is undefined.
  * @map: copied. Everything that it points to, the report included, stays valid until the barrier
@@ -105,9 +110,9 @@ struct rnl_map {
  *	chunk is 0; a halo is larger than a chunk; not exactly one of in and read is set; not
  *	exactly one of out and write is set, or one is set although out_bytes is 0; in and out
  *	overlap and are not equal; a map in place changes the size of its elements; an array is in
- *	device memory; a size overflows; the barrier is of another pool; -EAGAIN the pool is full,
- *	or the barrier counts too many jobs, see rnl_submit(); -ESHUTDOWN the pool is closed;
- *	-ENOMEM; -EIO; -EOWNERDEAD. On failure nothing was started.
+ *	device memory; a size overflows; the barrier or cls is of another pool, or cls has ended;
+ *	-EAGAIN the pool or the class is full, or the barrier counts too many jobs, see rnl_submit();
+ *	-ESHUTDOWN the pool is closed; -ENOMEM; -EIO; -EOWNERDEAD. On failure nothing was started.
  * Since: 0.1
  */
 RNL_API int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *map,

@@ -13,6 +13,7 @@
 #include "batch/batcher.h"
 #include "sys/latch.h"
 #include "sys/sizes.h"
+#include "pool/classes.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 
@@ -101,6 +102,8 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 	b->pool = pool;
 	b->fn = attr->fn;
 	b->arg = attr->arg;
+	b->class = attr->cls;
+	b->class_id = attr->cls ? rnl__class_id(attr->cls) : 0;
 	b->variable = attr->flags & RNL_BATCHER_VARIABLE;
 	b->has_status = attr->flags & RNL_BATCHER_STATUS;
 	b->small_bytes = attr->flags & RNL_BATCHER_ALWAYS_COPY ? 0 : RNL__BATCH_SMALL;
@@ -176,7 +179,9 @@ static int make_batches(struct rnl_batcher *b)
 					      &batch->job);
 		batch->batcher = b;
 		batch->index = i;
-		ret = batch_make_space(b, batch);
+		ret = b->class ? rnl__class_keep(b->class, &batch->job) : 0;
+		if (!ret)
+			ret = batch_make_space(b, batch);
 		if (ret)
 			return ret;
 	}
@@ -215,8 +220,20 @@ static void release_part(struct rnl_batcher *b)
 	free(b->batches);
 }
 
+/* Gives the batches' slots back to their class, unless it has ended. */
+static void leave_class(struct rnl_batcher *b)
+{
+	if (!b->class || !rnl__class_enter(b->class, b->class_id))
+		return;
+	for (unsigned part = 0; part < b->nr_parts; part++)
+		for (unsigned i = 0; b[part].batches && i < b[part].nr_batches; i++)
+			rnl__class_unkeep(b->class, &b[part].batches[i].job);
+	rnl__class_leave(b->class);
+}
+
 static void batcher_release(struct rnl_batcher *b)
 {
+	leave_class(b);
 	for (unsigned i = 0; i < b->nr_parts; i++)
 		release_part(&b[i]);
 	free(b);
@@ -240,13 +257,33 @@ static int batcher_make_parts(struct rnl_batcher *b, struct rnl_pool *pool,
 	return ret;
 }
 
+/* @attr: filled in. */
+static int make_batcher(struct rnl_batcher **bp, struct rnl_pool *pool, const struct rnl__used *used,
+			const struct rnl_batcher_attr *attr)
+{
+	/* Each part needs a batch and a slab.  With few parts, a part serves several devices. */
+	const size_t nr_parts = rnl__smaller(used->nr, rnl__smaller(attr->max_in_flight,
+								    attr->nr_slabs));
+	struct rnl_batcher *b = aligned_alloc(RNL__CACHE_LINE, nr_parts * sizeof(*b));
+	int ret;
+
+	if (!b)
+		return -ENOMEM;
+	memset(b, 0, nr_parts * sizeof(*b));
+	b->nr_parts = (unsigned)nr_parts;
+	ret = batcher_make_parts(b, pool, used, attr);
+	if (ret)
+		batcher_release(b);
+	else
+		*bp = b;
+	return ret;
+}
+
 int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 		       const struct rnl_batcher_attr *user_attr)
 {
 	struct rnl_batcher_attr attr;
-	struct rnl_batcher *b;
 	struct rnl__used used;
-	size_t nr_parts;
 	int ret = rnl__pool_given(pool, CREATE);
 
 	if (ret)
@@ -261,21 +298,14 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 		ret = rnl__pool_used(pool, CREATE, attr.devices, &used);
 	if (!ret)
 		ret = rnl__pool_accepts(pool);
+	if (!ret && attr.cls)
+		ret = rnl__class_enter_given(pool, CREATE, attr.cls);
 	if (ret)
 		return ret;
 	batcher_fill_in(&attr, used.nr);
-	/* Each part needs a batch and a slab.  With few parts, a part serves several devices. */
-	nr_parts = rnl__smaller(used.nr, rnl__smaller(attr.max_in_flight, attr.nr_slabs));
-	b = aligned_alloc(RNL__CACHE_LINE, nr_parts * sizeof(*b));
-	if (!b)
-		return -ENOMEM;
-	memset(b, 0, nr_parts * sizeof(*b));
-	b->nr_parts = (unsigned)nr_parts;
-	ret = batcher_make_parts(b, pool, &used, &attr);
-	if (ret)
-		batcher_release(b);
-	else
-		*bp = b;
+	ret = make_batcher(bp, pool, &used, &attr);
+	if (attr.cls)
+		rnl__class_leave(attr.cls);
 	return ret;
 }
 

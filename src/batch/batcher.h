@@ -208,6 +208,8 @@ struct rnl_batcher {
 	unsigned turn;			/* requests of a thread before it uses the next part */
 	int (*fn)(const struct rnl_batch *batch);
 	void *arg;
+	struct rnl_class *class;	/* of the batches' jobs; NULL: the pool's own */
+	uint32_t class_id;
 	bool variable, has_status;
 	uint32_t max_batch, nr_slots;	/* nr_slots: slots of a slab */
 	uint32_t nr_units;		/* units of a slab's input, if variable */

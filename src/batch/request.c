@@ -12,6 +12,7 @@
 #include "sys/clock.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
+#include "pool/classes.h"
 #include "pool/pool.h"
 
 #define RESERVE "rnl_batcher_reserve()"
@@ -20,7 +21,7 @@
 
 #define NOT_FOR_REQUESTS \
 	(RNL__JOB_LEADS | RNL__JOB_DEADLINE | RNL__JOB_PLACED | \
-	 RNL__JOB_GATHERS | RNL__JOB_REPLAYS)
+	 RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CLASS)
 
 enum { IDLE, RESERVED, COMMITTED };
 
@@ -71,6 +72,13 @@ static int check_open(struct rnl_batcher *b)
 	return rnl__pool_failed(b->pool) ? -EIO : 0;
 }
 
+static int class_has_ended(const struct rnl_batcher *b, const char *call,
+			   const struct rnl_request *request)
+{
+	return request_refused(b, -EINVAL, call, request, "has a batcher whose class has ended, by "
+			       "rnl_class_destroy(): destroy that batcher, and use another");
+}
+
 static int check_reserve(struct rnl_batcher *b, const struct rnl_request *request, size_t bytes)
 {
 	int ret = b ? rnl__pool_check(b->pool) : rnl__invalid(NULL, RESERVE ": batcher is NULL");
@@ -86,8 +94,11 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 	if (!bytes || bytes > b->in_bytes)
 		return rnl__invalid(&b->pool->log, RESERVE ": bytes is %zu; it must be 1 to %zu",
 				    bytes, b->in_bytes);
-	if (request->job.request == IDLE)
-		return check_open(b);
+	if (request->job.request == IDLE) {
+		ret = check_open(b);
+		return !ret && b->class && rnl__class_has_ended(b->class, b->class_id) ?
+			       class_has_ended(b, RESERVE, request) : ret;
+	}
 	return request_refused(b, -EBUSY, RESERVE, request, request->job.request == RESERVED ?
 			       "has a slot: commit or release it first" :
 			       "is under way, or was not released: wait until it is done, and "
@@ -103,6 +114,8 @@ static const char *not_for_requests(const struct rnl_job *job)
 		{ RNL__JOB_PLACED, "is placed, by rnl_job_set_device()" },
 		{ RNL__JOB_GATHERS, "is gathered, by RNL_GATHER" },
 		{ RNL__JOB_REPLAYS, "is replayed, by RNL_REPLAY" },
+		{ RNL__JOB_CLASS, "has a class, by rnl_job_set_class() (a batcher has one, by cls of "
+				  "its attributes)" },
 	};
 
 	if (job->flags & RNL__JOB_MORE)
@@ -133,6 +146,29 @@ static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 	return rnl__rounds_have_room(job->barrier) ? 0 : -EAGAIN;
 }
 
+/* ---- asking for a taker ---------------------------------------------------- */
+
+/* Enters the batcher's class, if it has one.  Returns false if that has ended. */
+static bool enter_class(struct rnl_batcher *b)
+{
+	return !b->class || rnl__class_enter(b->class, b->class_id);
+}
+
+static void exit_class(struct rnl_batcher *b)
+{
+	if (b->class)
+		rnl__class_leave(b->class);
+}
+
+/* Asks for a taker, unless the class has ended: then no request is left for one. */
+static void ask(struct rnl_batcher *b)
+{
+	if (!enter_class(b))
+		return;
+	rnl__schedule_ask(b);
+	exit_class(b);
+}
+
 /* ---- reserving ------------------------------------------------------------- */
 
 /* No slab or no cell is free: asks the taker to make one more slab. */
@@ -144,7 +180,7 @@ static void starve(struct rnl_batcher *b)
 	atomic_store_explicit(&b->starved, true, memory_order_relaxed);
 	/* [batch.A3] full barrier: orders `starved` like a commit's state; pairs with [batch.A2] */
 	rnl__full_barrier();
-	rnl__schedule_ask(b);
+	ask(b);
 }
 
 /* Returns true if a batch would start immediately with a request committed now. */
@@ -269,10 +305,15 @@ int rnl_request_commit(struct rnl_request *request)
 	ret = check_open(b);
 	if (!ret)
 		ret = check_job(b, &request->job);
-	if (!ret)
-		ret = rnl__job_claim(&request->job);
+	if (!ret && !enter_class(b))
+		ret = class_has_ended(b, COMMIT, request);
 	if (ret)
 		return ret;
+	ret = rnl__job_claim(&request->job);
+	if (ret) {
+		exit_class(b);
+		return ret;
+	}
 	accept(b, &request->job);
 	request->job.request = COMMITTED;
 	/* From here on the request may be done and freed, unless it was skipped. */
@@ -282,6 +323,7 @@ int rnl_request_commit(struct rnl_request *request)
 		rnl__mb_after_rmw();
 	}
 	rnl__schedule_ask(b);
+	exit_class(b);
 	return 0;
 }
 
@@ -293,7 +335,7 @@ static void give_slot(struct rnl_batcher *b, const struct rnl_request *request)
 	if (set_slot(b, request, RNL__SLOT_CANCELLED))
 		rnl__slab_release(b, &b->slabs[request->slab], 1);
 	else
-		rnl__schedule_ask(b);
+		ask(b);
 	rnl__cells_settle(b, 1);
 }
 

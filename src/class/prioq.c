@@ -231,21 +231,19 @@ static struct rnl_job *take_leaf(struct rnl__prioq *q, unsigned leaf, uint64_t w
 }
 
 /* Takes the first job in the order of the leaves: the nodes have lost it. */
-static struct rnl_job *take_any(struct rnl__prioq *q)
+static struct rnl_job *take_any(struct rnl__prioq *q, unsigned *slot)
 {
-	for (unsigned i = 0; i < q->nr_slots; i++) {
-		uint64_t word = read_word(&q->node[0][i]);
-		struct rnl_job *job = word_key(word) == RNL__PRIOQ_NONE ? NULL : take_leaf(q, i, word);
+	for (*slot = 0; *slot < q->nr_slots; ++*slot) {
+		uint64_t word = read_word(&q->node[0][*slot]);
+		struct rnl_job *job = word_key(word) == RNL__PRIOQ_NONE ? NULL : take_leaf(q, *slot, word);
 
-		if (job) {
-			rnl__prioq_free(q, i);
+		if (job)
 			return job;
-		}
 	}
 	return NULL;
 }
 
-struct rnl_job *rnl__prioq_take(struct rnl__prioq *q)
+struct rnl_job *rnl__prioq_take(struct rnl__prioq *q, unsigned *slot)
 {
 	uint64_t key, word;
 
@@ -259,17 +257,16 @@ struct rnl_job *rnl__prioq_take(struct rnl__prioq *q)
 		/* A job with a smaller key was put since: it is as good. */
 		if (word_key(word) <= key)
 			job = take_leaf(q, index, word);
-		if (job) {
-			rnl__prioq_free(q, index);
+		*slot = index;
+		if (job)
 			return job;
-		}
 		/* A node has the key of a job that left: its taker has not come to it yet. */
 		refresh(q, index);
 	}
 	/* Most often a job is being put: then the leaves have nothing, either. */
 	if (!rnl__prioq_holds(q) || ++rnl__thread.missed % LOOK_EVERY)
 		return NULL;
-	return take_any(q);
+	return take_any(q, slot);
 }
 
 /* ---- scanning ------------------------------------------------------------ */

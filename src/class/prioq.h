@@ -90,8 +90,8 @@ void rnl__prioq_free(struct rnl__prioq *q, unsigned slot);
 int rnl__prioq_put(struct rnl__prioq *q, unsigned slot, struct rnl_job *job, uint64_t key,
 		   uint64_t expires_at);
 
-/* Takes the job with the smallest key, and frees its slot; NULL: there is none. */
-struct rnl_job *rnl__prioq_take(struct rnl__prioq *q);
+/* Takes the job with the smallest key; NULL: there is none.  @slot: its slot, for the caller to free. */
+struct rnl_job *rnl__prioq_take(struct rnl__prioq *q, unsigned *slot);
 
 /* Returns the smallest key; RNL__PRIOQ_NONE: no job, or one that is being put. */
 uint64_t rnl__prioq_first(struct rnl__prioq *q);

@@ -43,11 +43,12 @@
  *	cancels		of its submit	of its submit	device_error	device_error	device_error
  *	submit_ns	its time	of its submit	of its submit	seq		waiting
  *	producer	thread		thread		holds		holds		holds
- *	staff		-		its lane's	its lane's	its lane's	its lane's
+ *	staff (**)	-		its lane's	its lane's	its lane's	its lane's
  *	rounds		of `barrier`, and of the first barrier before the job, until that round ends
  *	more		heap		gate of its order, `after`: rounds that have not ended
  *
  *	(*) of a timed job in its class's queue: since when it is there.
+ *	(**) of a job of a map or a batch that has a class, always: the slot that it keeps there.
  *	`link` also lists deferred jobs of a round or order, held-back jobs, and jobs of a cq.
  */
 #ifndef RNL_JOB_H

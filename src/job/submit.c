@@ -395,6 +395,8 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 	(void)rnl__job_claim(job);
 	job->flags &= RNL__JOB_LASTING;
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
+	if (job->flags & RNL__JOB_CLASS)
+		(void)rnl__classes_enter(pool, job);
 	rnl__submit_accept(pool, job, RNL__JOB_QUEUED);
 	rnl__choose_start_at(job, home);
 }

@@ -15,6 +15,7 @@
 #include "sys/thread.h"
 #include "job/job.h"
 #include "map/map.h"
+#include "pool/classes.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
@@ -154,6 +155,8 @@ static int make_job(struct rnl__map *map, struct rnl__map_job *job, unsigned ind
 	/* LARGE gives the job its own mark: its end must not wait for the worker's next job. */
 	job->job.flags |= RNL__JOB_LARGE | RNL__JOB_INTERNAL;
 	job->home = rnl__pool_place(map->pool, &map->used, index, &job->job);
+	if (!ret && map->spec.cls)
+		ret = rnl__class_keep(map->spec.cls, &job->job);
 	for (unsigned i = 0; !ret && i < map->per_job; i++)
 		ret = make_slot(map, &job->slots[i], &map->pool->timers[job->job.device]);
 	if (ret)
@@ -376,12 +379,17 @@ int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
 		ret = rnl__pool_accepts(pool);
 	if (!ret && !rnl__rounds_have_room(barrier))
 		ret = -EAGAIN;
+	if (!ret && spec.cls)
+		ret = rnl__class_enter_given(pool, START, spec.cls);
 	if (ret)
 		return ret;
-	if (!spec.nr) {
+	if (spec.nr) {
+		ret = make_map(&map, pool, &spec, &used, barrier);
+		ret = ret ? ret : begin_map(map);
+	} else {
 		report_nothing(&spec);
-		return 0;
 	}
-	ret = make_map(&map, pool, &spec, &used, barrier);
-	return ret ? ret : begin_map(map);
+	if (spec.cls)
+		rnl__class_leave(spec.cls);
+	return ret;
 }

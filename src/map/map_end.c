@@ -14,6 +14,7 @@
 #include "sys/sizes.h"
 #include "sys/tsan.h"
 #include "map/map.h"
+#include "pool/classes.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
 
@@ -36,6 +37,8 @@ static void map_free_slot(struct rnl__map *map, struct rnl__map_slot *slot,
 
 void rnl__map_free_job(struct rnl__map_job *job)
 {
+	if (job->map->spec.cls)
+		rnl__class_unkeep(job->map->spec.cls, &job->job);
 	for (unsigned i = 0; i < RNL__MAP_SLOTS; i++)
 		map_free_slot(job->map, &job->slots[i], &job->map->pool->timers[job->job.device]);
 }

@@ -401,6 +401,10 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 	struct rnl_pool *pool = job->pool;
 	unsigned worker;
 
+	if (rnl__job_in_class(job)) {
+		rnl__choose_start(job);
+		return;
+	}
 	do {
 		struct rnl__candidates from = rnl__candidates_of(pool, rnl__pool_staff(pool), job);
 

@@ -50,7 +50,7 @@ void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job 
 /*
  * Choose a worker for an accepted job, and put the job, even if the queue is full or closed.
  * _start: any job.  _deferred: a job that was deferred.  _at: the job goes to the @home-th of the
- * serving workers, modulo their number.
+ * serving workers, modulo their number, or to its class.
  */
 void rnl__choose_start(struct rnl_job *job);
 void rnl__choose_start_deferred(struct rnl_job *job);

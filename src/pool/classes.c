@@ -65,13 +65,20 @@ static void give_slot_back(struct rnl_pool *pool, struct rnl_class *c, struct rn
 /* Claims a slot for a job.  Returns its number, or -1 if the class is full. */
 static int claim_slot(struct rnl_class *c, const struct rnl_job *job)
 {
-	struct rnl__prioq *q = rnl__class_queue(c, queue_of(c, job));
-	const int slot = rnl__prioq_claim(q, job);
+	return rnl__prioq_claim(rnl__class_queue(c, queue_of(c, job)), job);
+}
 
-	if (slot >= 0)
-		rnl__prioq_set_cost(q, (unsigned)slot, rnl__cost_pack(rnl__cost_guess(
-			&c->costs, (const void *)(uintptr_t)job->fn)));
-	return slot;
+/* Counts a job that is inside and has a slot as accepted. */
+static void accept_in_class(struct rnl_class *c, struct rnl_job *job, unsigned slot)
+{
+	/* A cancel reads them after the phase, which the accepted submit writes: [job.P3] */
+	rnl__job_set_class_slot(job, slot);
+	rnl__job_set_class_index(job, c->index);
+	job->flags |= RNL__JOB_CLASSED;
+	rnl__figure_add_any(&c->accepted, 1);
+	if (!(job->flags & RNL__JOB_KEYED))
+		rnl__prioq_set_cost(rnl__class_queue(c, queue_of(c, job)), slot,
+				    rnl__cost_pack(rnl__cost_guess(&c->costs, (const void *)(uintptr_t)job->fn)));
 }
 
 /* Returns false if the class refuses the job, because it would be late. */
@@ -86,6 +93,14 @@ static __attribute__((noinline)) bool is_admitted(struct rnl_class *c, const str
 	return !(job->flags & RNL__JOB_DEADLINE || deadline_ns) || rnl__classes_admit(c, job, deadline_ns);
 }
 
+/* Enters a job that keeps its slot, and whose owner is inside. */
+static void enter_again(struct rnl_class *c, struct rnl_job *job)
+{
+	/* relaxed: its owner keeps the class */
+	atomic_fetch_add_explicit(&c->inside, 1, memory_order_relaxed);
+	accept_in_class(c, job, job->staff);
+}
+
 int rnl__classes_enter(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl__classes *classes = rnl__classes_of(pool);
@@ -93,6 +108,10 @@ int rnl__classes_enter(struct rnl_pool *pool, struct rnl_job *job)
 	struct rnl_class *c = classes && index < RNL__CLASSES_NR ? rnl__class_at(classes, index) : NULL;
 	int slot = 0;
 
+	if (job->flags & RNL__JOB_INTERNAL) {
+		enter_again(c, job);
+		return 0;
+	}
 	if (!c || !go_inside(classes, c, job->class_id))
 		return rnl__invalid(&pool->log, "submit: the class of job %p is of another pool, or has "
 				    "ended", (const void *)job);
@@ -107,11 +126,7 @@ int rnl__classes_enter(struct rnl_pool *pool, struct rnl_job *job)
 		go_outside(classes, c);
 		return -EAGAIN;
 	}
-	/* A cancel reads them after the phase, which the accepted submit writes: [job.P3] */
-	rnl__job_set_class_slot(job, (unsigned)slot);
-	rnl__job_set_class_index(job, index);
-	job->flags |= RNL__JOB_CLASSED;
-	rnl__figure_add_any(&c->accepted, 1);
+	accept_in_class(c, job, (unsigned)slot);
 	if (!(job->flags & RNL__JOB_DEADLINE) && rnl__figure_read(&c->deadline_ns)) {
 		job->deadline_ns = rnl__figure_read(&c->deadline_ns);
 		job->flags |= RNL__JOB_DEADLINE | RNL__JOB_CLASS_DEADLINE;
@@ -134,7 +149,7 @@ void rnl__classes_leave(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl_class *c = class_of_job(pool, job);
 
-	if (!(job->flags & RNL__JOB_KEYED))
+	if (!(job->flags & (RNL__JOB_KEYED | RNL__JOB_INTERNAL)))
 		give_slot_back(pool, c, rnl__class_queue(c, queue_of(c, job)), job->class_slot);
 	job->flags &= ~RNL__JOB_CLASSED;
 	rnl__job_set_class_index(job, 0);
@@ -254,6 +269,45 @@ void rnl__classes_done(struct rnl_pool *pool, unsigned index)
 	struct rnl__classes *classes = rnl__classes_of(pool);
 
 	go_outside(classes, rnl__class_at(classes, index));
+}
+
+/* ---- maps and batchers --------------------------------------------------- */
+
+bool rnl__class_enter(struct rnl_class *c, uint32_t id)
+{
+	return go_inside(rnl__classes_of(c->pool), c, id);
+}
+
+void rnl__class_leave(struct rnl_class *c)
+{
+	go_outside(rnl__classes_of(c->pool), c);
+}
+
+int rnl__class_enter_given(struct rnl_pool *pool, const char *call, struct rnl_class *c)
+{
+	if (c->pool == pool && rnl__class_enter(c, rnl__class_id(c)))
+		return 0;
+	return rnl__invalid(&pool->log, "%s: cls is of another pool, or has ended", call);
+}
+
+int rnl__class_keep(struct rnl_class *c, struct rnl_job *job)
+{
+	const int slot = claim_slot(c, job);
+
+	if (slot < 0) {
+		rnl__figure_add_any(&c->refused, 1);
+		return -EAGAIN;
+	}
+	job->staff = (uint16_t)slot;
+	job->class_id = rnl__class_id(c);
+	job->flags |= RNL__JOB_CLASS;
+	return 0;
+}
+
+void rnl__class_unkeep(struct rnl_class *c, const struct rnl_job *job)
+{
+	if (job->flags & RNL__JOB_CLASS)
+		give_slot_back(c->pool, c, rnl__class_queue(c, queue_of(c, job)), job->staff);
 }
 
 /* ---- the timer thread ---------------------------------------------------- */

@@ -9,6 +9,7 @@
  *	queues: if it is chosen, the worker goes on as in a pool without classes.
  *	A submit claims a slot in the class's queue before the job is accepted; a deferred job keeps
  *	its slot.  So an accepted job always has a place, and a cancel knows where it will be.
+ *	A job of a map or a batch keeps its slot from run to run: its resubmit cannot be refused.
  *	A put wakes an idle worker.  A worker that goes to sleep sets its idle bit, then looks at the
  *	classes: with a full barrier between the two steps on both sides, one of them sees the other.
  *	So does the end of a job whose class was at a limit.  If only a rate keeps jobs back, the
@@ -142,6 +143,35 @@ static inline void rnl__classes_wake_spaces(struct rnl_pool *pool)
 		if (rnl__class_at(classes, i))
 			rnl__eventcount_wake(&rnl__class_at(classes, i)->space);
 }
+
+/* ---- for maps and batchers ------------------------------------------------------- */
+
+/*
+ * Their jobs keep their slots from run to run, in `staff`, so a class that is full does not stop them.
+ * Who submits such a job is inside the class: the map or batcher by a call of these, or by another job.
+ */
+
+/* Enters a class: its destroy waits until the leave.  Returns false if the class of @id has ended. */
+bool rnl__class_enter(struct rnl_class *c, uint32_t id);
+void rnl__class_leave(struct rnl_class *c);
+
+/* Enters a class that a user names.  Returns 0, or -EINVAL, which is logged. */
+int rnl__class_enter_given(struct rnl_pool *pool, const char *call, struct rnl_class *c);
+
+/* Returns true if the class of @id has ended, or ends. */
+static inline bool rnl__class_has_ended(struct rnl_class *c, uint32_t id)
+{
+	return rnl__figure_read(&c->inside) & RNL__CLASS_CLOSED || rnl__class_id(c) != id;
+}
+
+/*
+ * Gives the class, and a slot of its queue, to a job of a map or a batcher.  The caller is inside.
+ * Returns 0; -EAGAIN the class is full.
+ */
+int rnl__class_keep(struct rnl_class *c, struct rnl_job *job);
+
+/* Gives the slot back, if the job has one.  The caller is inside. */
+void rnl__class_unkeep(struct rnl_class *c, const struct rnl_job *job);
 
 /* ---- for workers --------------------------------------------------------------- */
 

@@ -144,15 +144,18 @@ static struct rnl_job *take_of(struct rnl__worker *w, struct rnl_class *c, uint6
 	struct rnl__prioq *queue = queue_for(c, w);
 	struct rnl__class_start start;
 	struct rnl_job *job;
+	unsigned slot;
 
 	if (!queue || !rnl__class_start(c, now, has_no_limits(pool), &start))
 		return NULL;
-	job = rnl__prioq_take(queue);
+	job = rnl__prioq_take(queue, &slot);
 	if (!job) {
 		rnl__class_take_back(c, &start);
 		rnl__classes_freed(pool, c);
 		return NULL;
 	}
+	if (!(job->flags & RNL__JOB_INTERNAL))
+		rnl__prioq_free(queue, slot);
 	if (rnl__figure_read(&c->behind)) {
 		rnl__figure_write(&c->behind, false);
 		rnl__classes_owe_nothing(rnl__classes_of(pool), c);

@@ -40,10 +40,16 @@ static uint64_t estimate_of(uint16_t cost)
 	return ns + ns / 1024;
 }
 
-/* Returns the estimates of the jobs that are queued in the class. */
-static uint64_t work_of(struct rnl_class *c, unsigned device)
+/* Returns the deadline that a key has. */
+static uint64_t deadline_of_key(uint64_t key)
 {
-	uint64_t key, ns = 0;
+	return key < RNL__CLASS_KEY_HALF - 1 ? key << RNL__CLASS_DEADLINE_SHIFT : RNL__NEVER;
+}
+
+/* Returns the estimates of the jobs that are queued in the class.  @p: also counts each; or NULL. */
+static uint64_t work_of(struct rnl_class *c, unsigned device, struct rnl__predict *p)
+{
+	uint64_t key, sum = 0;
 	uint16_t cost;
 
 	for (unsigned i = 0; i < c->nr_queues; i++) {
@@ -52,10 +58,15 @@ static uint64_t work_of(struct rnl_class *c, unsigned device)
 
 		if (!part || !rnl__prioq_holds(rnl__class_queue(c, i)))
 			continue;
-		while (rnl__prioq_read(rnl__class_queue(c, i), &at, &key, &cost))
-			ns += part * estimate_of(cost);
+		while (rnl__prioq_read(rnl__class_queue(c, i), &at, &key, &cost)) {
+			const uint64_t ns = part * estimate_of(cost);
+
+			if (p)
+				rnl__predict_queued(p, deadline_of_key(key), ns);
+			sum += ns;
+		}
 	}
-	return ns;
+	return sum;
 }
 
 /* Returns the work in the workers' queues. */
@@ -80,7 +91,7 @@ static void read_other(struct rnl__predict *p, struct rnl_pool *pool, struct rnl
 
 	if (its > rank)
 		return;
-	ns = other->index ? work_of(other, device) : work_of_own(pool, other);
+	ns = other->index ? work_of(other, device, NULL) : work_of_own(pool, other);
 	if (its < rank)
 		p->before_ns += ns;
 	else if (ns)
@@ -114,28 +125,6 @@ static void read_others(struct rnl__predict *p, struct rnl_pool *pool, struct rn
 	p->nr_busy = nr_busy(pool, p);
 }
 
-/* Returns the deadline that a key has. */
-static uint64_t deadline_of_key(uint64_t key)
-{
-	return key < RNL__CLASS_KEY_HALF - 1 ? key << RNL__CLASS_DEADLINE_SHIFT : RNL__NEVER;
-}
-
-static void read_own_queue(struct rnl__predict *p, struct rnl_class *c, unsigned device)
-{
-	uint64_t key;
-	uint16_t cost;
-
-	for (unsigned i = 0; i < c->nr_queues; i++) {
-		const unsigned part = part_of_queue(c, i, device);
-		unsigned at = 0;
-
-		if (!part || !rnl__prioq_holds(rnl__class_queue(c, i)))
-			continue;
-		while (rnl__prioq_read(rnl__class_queue(c, i), &at, &key, &cost))
-			rnl__predict_queued(p, deadline_of_key(key), part * estimate_of(cost));
-	}
-}
-
 /* Reads all that goes before a job.  @deadline: RNL__NEVER: none. */
 static void predict(struct rnl__predict *p, struct rnl_class *c, uint64_t now, uint64_t deadline,
 		    unsigned device)
@@ -146,7 +135,7 @@ static void predict(struct rnl__predict *p, struct rnl_class *c, uint64_t now, u
 	p->under_way_ns = p->before_ns = 0;
 	rnl__predict_begin(p, c);
 	read_others(p, c->pool, c, device);
-	read_own_queue(p, c, device);
+	(void)work_of(c, device, p);
 }
 
 static uint64_t deadline_in(uint64_t now, uint64_t ns)

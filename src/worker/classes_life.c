@@ -321,6 +321,7 @@ void rnl_class_destroy(struct rnl_class *c)
 	/* [classes.S2] full barrier: closed before the look for submits; pairs with [eventcount.L2] */
 	rnl__mb_after_rmw();
 	rnl__eventcount_wake(&c->space);
+	rnl__pool_wake_batches(c->pool);
 	if (rnl__pool_worker(c->pool)) {
 		rnl__pool_log(c->pool, RNL_LOG_ERROR, "rnl_class_destroy() on a worker of the pool: class "
 			      "\"%s\" takes no more jobs, and stays until the pool's end", c->name);

@@ -5,6 +5,7 @@
 #include <runnel/replay.h>
 
 #include "batch.h"
+#include "classed.h"
 
 #define BYTES 64u
 
@@ -156,6 +157,7 @@ TEST(a_commit_refuses_settings_of_submitted_jobs, .timeout_s = 60)
 	struct kind kind = kind_of(0, BYTES, BYTES);
 	struct rnl_batcher *batcher = batcher_of(pool, &kind);
 	struct rnl_request request;
+	struct rnl_class *cls = class_of(pool);
 	struct rnl_job *job = &request.job, next;
 	struct rnl_job_more more = RNL_JOB_MORE_INIT;
 	struct rnl_barrier barrier;
@@ -186,6 +188,10 @@ TEST(a_commit_refuses_settings_of_submitted_jobs, .timeout_s = 60)
 	must(rnl_job_set_flags(job, RNL_REPLAY));
 	REFUSED(rnl_request_commit(&request), -EINVAL, "by RNL_REPLAY");
 	must(rnl_job_set_flags(job, 0));
+	must(rnl_job_set_class(job, cls));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "has a class, by rnl_job_set_class() (a batcher "
+						       "has one, by cls of its attributes)");
+	must(rnl_job_set_class(job, NULL));
 	must(rnl_request_commit(&request));
 	receive(&request, 1, BYTES);
 	rnl_batcher_destroy(batcher);

@@ -144,6 +144,7 @@ void class_call(unsigned which, unsigned how);
 void class_set(struct work *w);			/* the class of its next submit */
 bool class_may_run_on(const struct work *w, int worker);
 bool class_may_be_full(const struct work *w);	/* its class, by the jobs that are not done */
+bool class_may_refuse(const struct work *w);	/* as late */
 bool class_ends(const struct work *w);		/* and refuses jobs */
 void class_accepted(const struct work *w);
 void class_comes_again(const struct work *w, int nr); /* it has run, and is submitted again */

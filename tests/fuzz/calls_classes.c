@@ -14,6 +14,7 @@ static struct class_state {
 	struct rnl_class *cls;
 	uint32_t max_queued;
 	bool hasty;			/* a job may be late */
+	bool admits;			/* ... and refused for that */
 	int64_t deadline_ns;		/* 0: none */
 	uint32_t workers;		/* a bit for each of its own; 0: it has none */
 	_Atomic bool ends;
@@ -91,6 +92,8 @@ static void create(struct class_state **at, unsigned how, unsigned which)
 		attr.nr_workers = s.nr_devices + (how & 1);
 		attr.stream_priority = how >> 1 & 3;
 	}
+	if (which & 4)
+		attr.flags |= RNL_CLASS_ADMIT;
 	wrong = spoil(&attr, which);
 	row = attr.nr_workers && !wrong ? free_row(attr.nr_workers) : 0;
 	ret = rnl_class_create(&c->cls, s.pool, &attr);
@@ -101,6 +104,7 @@ static void create(struct class_state **at, unsigned how, unsigned which)
 	lent |= row;
 	c->max_queued = attr.max_queued ? attr.max_queued : 1024;
 	c->hasty = !(attr.flags & RNL_CLASS_LATE);
+	c->admits = attr.flags & RNL_CLASS_ADMIT;
 	c->deadline_ns = (int64_t)attr.deadline_ns;
 	nr_made++;
 	*at = c;
@@ -114,6 +118,7 @@ static void check(struct class_state *c, bool all_done)
 	must(!rnl_class_read_stats(c->cls, &stats));
 	must(stats.queued <= (s.nr_devices > 1 ? 1 + s.nr_devices : 1) * c->max_queued);
 	must(stats.accepted <= c->nr_accepted && (c->hasty || !stats.late));
+	must(c->admits || !stats.unadmitted);
 	if (!all_done)
 		return;
 	must(!stats.queued && !stats.started && stats.accepted == c->nr_accepted);
@@ -192,6 +197,11 @@ bool class_may_be_full(const struct work *w)
 	for (unsigned i = 0; i < JOBS; i++)
 		nr += s.works[i].owned && s.works[i].class == w->class;
 	return nr >= w->class->max_queued;
+}
+
+bool class_may_refuse(const struct work *w)
+{
+	return w->class && w->class->admits && w->late && w->way == PLAIN && w->after < 0;
 }
 
 bool class_ends(const struct work *w)

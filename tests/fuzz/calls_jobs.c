@@ -170,12 +170,15 @@ static bool is_limited_by_class(const struct work *w)
 
 static void check_submit(const struct work *w, int ret, bool waits, bool alone)
 {
-	if (s.closed && w->way != AT_EMPTY)
+	/* Also before it finds the pool closed. */
+	if (ret == -ETIME)
+		must(alone && class_may_refuse(w));
+	else if (s.closed && w->way != AT_EMPTY)
 		must(ret == -ESHUTDOWN || (s.lost && ret == -EIO));
 	else
 		must(ret == 0 || (ret == -EAGAIN && !waits) || (ret == -ETIMEDOUT && waits) ||
 		     (s.lost && ret == -EIO));
-	if (ret && ret != -ESHUTDOWN && alone && !s.lost && is_limited_by_class(w))
+	if (ret && ret != -ESHUTDOWN && ret != -ETIME && alone && !s.lost && is_limited_by_class(w))
 		must(class_may_be_full(w));
 	/* A round of a barrier may last for a moment after the notifications of its jobs. */
 	if (ret == -EAGAIN || ret == -ETIMEDOUT)

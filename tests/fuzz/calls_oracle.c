@@ -149,7 +149,8 @@ static bool comes_again(struct work *w)
 	if (!ret)
 		return true;
 	must(ret == -EAGAIN || (ret == -ESHUTDOWN && s.closed) ||
-	     (ret == -EINVAL && class_ends(w)) || is_fault(ret));
+	     (ret == -ETIME && class_may_refuse(w)) || (ret == -EINVAL && class_ends(w)) ||
+	     is_fault(ret));
 	atomic_fetch_sub(&s.nr_accepted, 1);
 	class_comes_again(w, -1);
 	atomic_store(&w->nr_run, 1);

@@ -54,4 +54,19 @@ static inline void submit_classed(struct rnl_pool *pool, struct rnl_job *job,
 	must(rnl_submit(pool, job));
 }
 
+/* Fills the class: returns how many jobs it accepted, at most @most. */
+static inline unsigned fill_class(struct rnl_pool *pool, struct rnl_class *cls, struct rnl_job *jobs,
+				  unsigned most)
+{
+	unsigned nr = 0;
+	int ret = 0;
+
+	for (; nr < most && !ret; nr += !ret) {
+		classed_of(&jobs[nr], cls, noop_fn, NULL);
+		ret = rnl_submit(pool, &jobs[nr]);
+	}
+	ck_assert(!ret || ret == -EAGAIN);
+	return nr;
+}
+
 #endif

@@ -45,6 +45,7 @@ struct task {
 	uint64_t nr, chunk, before, after;
 	size_t in_bytes, out_bytes;
 	uint32_t flags;
+	struct rnl_class *cls;
 	bool reports;
 	struct event at_fn, at_read, at_write;
 
@@ -283,7 +284,7 @@ MUCH_DATA static inline void task_prepare(struct task *t, struct rnl_pool *pool)
 		.in_bytes = t->in_bytes, .out_bytes = t->out_bytes, .in = t->from,
 		.out = t->out == CALLED ? NULL : t->to, .read = t->in == CALLED ? task_read : NULL,
 		.write = t->out == CALLED ? task_write : NULL,
-		.report = t->reports ? &t->report : NULL,
+		.report = t->reports ? &t->report : NULL, .cls = t->cls,
 	};
 }
 

@@ -22,7 +22,7 @@ struct class {
 	_Atomic unsigned pins;
 	/* Jobs; by add() and now() only. */
 	_Atomic uint64_t drawn, refused, gone;	/* gone: refused or ended */
-	_Atomic uint64_t done, timed_out;
+	_Atomic uint64_t done, timed_out, unadmitted;
 	_Atomic uint64_t running, limited;	/* limited: running, and counted by max_jobs */
 	_Atomic uint64_t ran_on;	/* a bit for each of its own workers that ran a job */
 };
@@ -110,7 +110,7 @@ bool class_refused(const struct classed *of, int ret, bool only)
 {
 	const bool full = of->class && of->queued && (ret == -EAGAIN || ret == -ETIMEDOUT);
 	struct class *c = of->class;
-	bool ended;
+	bool ended, late;
 
 	if (!c)
 		return false;
@@ -119,10 +119,15 @@ bool class_refused(const struct classed *of, int ret, bool only)
 			    PRIu64 " other jobs", ret, c->number, c->attr.max_queued, others(of));
 	/* Not a load, which may return an older value. */
 	ended = ret == -EINVAL && atomic_fetch_or(&c->ends, 0);
+	late = ret == -ETIME && c->attr.flags & RNL_CLASS_ADMIT;
+	if (late && !of->timed && !c->attr.deadline_ns)
+		tally_wrong(CLASS_WRONG, "class %u has refused a job without a deadline", c->number);
+	add(&c->unadmitted, late);
 	tally_add(NR_FULL, only && full);
 	tally_add(NR_UNCLASSED, ended);
+	tally_add(NR_UNADMITTED, late);
 	give_back(of);
-	return ended || (full && ret == -EAGAIN);
+	return ended || late || (full && ret == -EAGAIN);
 }
 
 void class_has_none(const struct round *r)
@@ -239,11 +244,14 @@ static void draw_attr(const struct round *r, struct rnl_class_attr *attr, uint64
 	attr->flags = draw(random, 2) ? RNL_CLASS_LATE : 0;
 	if (r->nr_class_workers && draw(random, 2))
 		draw_own(r, attr, random);
+	if (!draw(random, 3))
+		attr->flags |= RNL_CLASS_ADMIT;
 	attr->max_queued = draw(random, 2) ? 1 + draw(random, 12) :
 					     slots[draw(random, COUNT(slots))];
 	attr->max_jobs = draw(random, 3) ? 0 : 1 + draw(random, 4);
 	attr->max_device_ns = draw(random, 4) ? 0 : 1 + draw(random, 1000000);
-	attr->deadline_ns = draw(random, 8) ? 0 : 50000 + draw(random, 5000000);
+	attr->deadline_ns = draw(random, attr->flags & RNL_CLASS_ADMIT ? 2 : 8) ?
+				    0 : 50000 + draw(random, 5000000);
 	/* A thousand jobs take 50 ms at most. */
 	attr->per_second = draw(random, 4) ? 0 : 20000 + draw(random, 1000000);
 	attr->burst = attr->per_second ? draw(random, 100) : 0;
@@ -307,6 +315,11 @@ static uint64_t check_drained(struct class *c)
 	check_now(c);
 	if (!read_stats(c, &stats))
 		return 0;
+	/* The second job of an rnl_submit_many() may be refused as late, which that does not report. */
+	if (stats.unadmitted < now(&c->unadmitted) ||
+	    (stats.unadmitted && !(c->attr.flags & RNL_CLASS_ADMIT)))
+		tally_wrong(CLASS_WRONG, "class %u has refused %" PRIu64 " jobs as late; ours are %" PRIu64,
+			    c->number, stats.unadmitted, now(&c->unadmitted));
 	/* A replay that fails with the device may have been called or not. */
 	if (stats.queued || stats.started || stats.accepted != accepted ||
 	    (stats.done != now(&c->done) && !c->round->failing) ||

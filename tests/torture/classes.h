@@ -21,6 +21,7 @@
 struct classed {
 	struct class *class;	/* NULL: none */
 	bool queued;		/* in the class's queue, because it has no key */
+	bool timed;		/* it has a deadline of its own */
 	bool follows;		/* in a chain, but not its first job */
 	uint64_t gone;		/* the class's jobs that had ended before it was drawn */
 };

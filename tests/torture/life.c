@@ -224,6 +224,7 @@ uint64_t life_begin(struct life *life)
 	set_place(life);
 	class_draw(life->round, &life->classed, &life->job, life->run ? life->classing : NO_CLASS,
 		   &life->random);
+	life->classed.timed = life_deadline(life) >= 0;
 	state = in_phase(state + LIFE, SUBMITTING);
 	life->state = state;
 	return state;

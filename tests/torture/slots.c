@@ -301,6 +301,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	class_draw(slot->round, &slot->classed, job, slot->way >= AT_SPACE ? NO_CLASS : ANY_CLASS,
 		   &slot->random);
 	slot->classed.queued = slot->way != KEYED && slot->way != KEYED_WAITS;
+	slot->classed.timed = slot->deadline >= 0;
 	slot->begun = now_ns();
 	state = (slot->state / LIFE + 1) * LIFE | (slot->end == BY_WAIT ? MINE : 0);
 	slot->state = in_phase(state, SUBMITTING);

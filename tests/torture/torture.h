@@ -134,6 +134,7 @@ static inline bool memory_lacks(void)
 	X(CLASSED, "in classes") \
 	X(FULL, "refused by a full class") \
 	X(UNCLASSED, "refused by one that ends") \
+	X(UNADMITTED, "refused as late") \
 	X(AFTER, "after a barrier") \
 	X(LINKS, "links of chains") \
 	X(HOLDS, "holds") \

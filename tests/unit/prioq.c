@@ -32,6 +32,17 @@ static unsigned put(struct rnl__prioq *q, unsigned i, uint64_t key, uint64_t exp
 	return (unsigned)slot;
 }
 
+/* Takes a job, and frees its slot. */
+static struct rnl_job *take(struct rnl__prioq *q)
+{
+	unsigned slot;
+	struct rnl_job *job = rnl__prioq_take(q, &slot);
+
+	if (job)
+		rnl__prioq_free(q, slot);
+	return job;
+}
+
 static uint64_t smallest(void)
 {
 	uint64_t key = RNL__PRIOQ_NONE;
@@ -72,7 +83,7 @@ TEST(the_smallest_key_is_first_whatever_was_put_and_taken, .loops = 3)
 		if (!entries[i].inside && draw(&random, 5))
 			(void)put(&q, i, draw(&random, _i == 2 ? 1000000 : 10), RNL__NEVER);
 		else
-			check_taken(rnl__prioq_take(&q));
+			check_taken(take(&q));
 		ck_assert_uint_eq(rnl__prioq_first(&q), smallest());
 		ck_assert_int_eq(rnl__prioq_holds(&q), smallest() != RNL__PRIOQ_NONE);
 	}
@@ -91,7 +102,7 @@ TEST(a_read_finds_the_keys_and_estimates_of_all_queued_jobs)
 	for (unsigned i = 0; i < NR; i++)
 		rnl__prioq_set_cost(&q, put(&q, i, draw(&random, 1000), RNL__NEVER), (uint16_t)i);
 	for (unsigned i = 0; i < NR / 2; i++)
-		check_taken(rnl__prioq_take(&q));
+		check_taken(take(&q));
 	for (at = 0; rnl__prioq_read(&q, &at, &key, &cost); nr++) {
 		ck_assert(entries[cost].inside);
 		ck_assert_uint_eq(entries[cost].slot, at - 1);
@@ -115,6 +126,27 @@ TEST(it_has_as_many_slots_as_it_was_given)
 		ck_assert_int_eq(rnl__prioq_claim(&q, &jobs[0]), (int)sizes[k] - 1);
 		rnl__prioq_fini(&q);
 	}
+}
+
+TEST(a_slot_that_its_taker_keeps_serves_the_next_put)
+{
+	struct rnl__prioq q;
+	unsigned slot, taken;
+
+	must(rnl__prioq_init(&q, 2));
+	slot = put(&q, 0, 5, RNL__NEVER);
+	for (unsigned i = 0; i < 100; i++) {
+		ck_assert_ptr_eq(rnl__prioq_take(&q, &taken), &jobs[0]);
+		ck_assert_uint_eq(taken, slot);
+		ck_assert_int_ge(rnl__prioq_claim(&q, &jobs[1]), 0);
+		ck_assert_int_eq(rnl__prioq_claim(&q, &jobs[2]), -1);
+		rnl__prioq_free(&q, !slot);
+		ck_assert_int_eq(rnl__prioq_put(&q, slot, &jobs[0], i, RNL__NEVER), 0);
+	}
+	ck_assert_ptr_eq(take(&q), &jobs[0]);
+	ck_assert_int_ge(rnl__prioq_claim(&q, &jobs[1]), 0);
+	ck_assert_int_ge(rnl__prioq_claim(&q, &jobs[2]), 0);
+	rnl__prioq_fini(&q);
 }
 
 TEST(a_smaller_bound_leaves_fewer_slots)
@@ -219,7 +251,7 @@ static void *take_all(void *arg)
 	struct crowd *crowd = arg;
 
 	while (atomic_load(&crowd->nr_taken) < THREADS * crowd->each) {
-		struct rnl_job *job = rnl__prioq_take(&crowd->q);
+		struct rnl_job *job = take(&crowd->q);
 
 		if (!job) {
 			sched_yield();
@@ -274,7 +306,7 @@ static void crowd_runs(unsigned takers, bool scans)
 		ck_assert_uint_eq(crowd.taken[i], 1);
 	ck_assert(!rnl__prioq_holds(&crowd.q));
 	/* A late put may have left its key in the nodes. */
-	ck_assert_ptr_null(rnl__prioq_take(&crowd.q));
+	ck_assert_ptr_null(take(&crowd.q));
 	ck_assert_uint_eq(rnl__prioq_first(&crowd.q), RNL__PRIOQ_NONE);
 	rnl__prioq_fini(&crowd.q);
 }
@@ -320,13 +352,13 @@ TEST(no_put_is_lost_beside_another_put_and_a_take, .loops = 200)
 	(void)rnl__prioq_put(&pair.q, (unsigned)slot, &pair.jobs[2], 1, RNL__NEVER);
 	for (int i = 0; i < 2; i++)
 		must(pthread_create(&threads[i], NULL, put_one, &pair));
-	first = rnl__prioq_take(&pair.q);
+	first = take(&pair.q);
 	ck_assert_ptr_eq(first, &pair.jobs[2]);
 	for (int i = 0; i < 2; i++)
 		must(pthread_join(threads[i], NULL));
 	ck_assert_uint_eq(rnl__prioq_first(&pair.q), 10);
-	second = rnl__prioq_take(&pair.q);
-	third = rnl__prioq_take(&pair.q);
+	second = take(&pair.q);
+	third = take(&pair.q);
 	ck_assert_ptr_eq(second, &pair.jobs[0]);
 	ck_assert_ptr_eq(third, &pair.jobs[1]);
 	rnl__prioq_fini(&pair.q);
@@ -403,7 +435,7 @@ TEST(three_puts_in_two_nodes_are_taken_in_their_order, .loops = 100)
 	for (unsigned i = 0; i < 3; i++)
 		must(pthread_join(threads[i], NULL));
 	for (unsigned i = 0; i < 3; i++)
-		ck_assert_ptr_eq(rnl__prioq_take(&three.q), &three.jobs[order[i]]);
+		ck_assert_ptr_eq(take(&three.q), &three.jobs[order[i]]);
 	rnl__prioq_fini(&three.q);
 }
 
@@ -421,13 +453,13 @@ TEST(a_job_that_is_taken_during_its_put_leaves_no_key, .loops = 100)
 	b.slot = rnl__prioq_claim(&b.q, &b.job);
 	must(pthread_create(&thread, NULL, put_beside, &b));
 	while (nr < 2) {
-		if (rnl__prioq_take(&b.q))
+		if (take(&b.q))
 			nr++;
 		else
 			sched_yield();
 	}
 	must(pthread_join(thread, NULL));
-	ck_assert_ptr_null(rnl__prioq_take(&b.q));
+	ck_assert_ptr_null(take(&b.q));
 	ck_assert_uint_eq(rnl__prioq_first(&b.q), RNL__PRIOQ_NONE);
 	rnl__prioq_fini(&b.q);
 }
