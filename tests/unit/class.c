@@ -577,6 +577,29 @@ TEST(an_estimate_that_refuses_jobs_falls)
 	ck_assert_uint_le(nr, 20);
 }
 
+TEST(on_a_device_that_is_shared_a_job_takes_longer_than_it_uses_and_a_refusal_doubts_both)
+{
+	struct rnl__share_clock clock = { 0 };
+	struct rnl__costs costs;
+	int fn;
+
+	rnl__costs_init(&costs);
+	(void)rnl__cost_learn_took(&costs, &fn, 4000);
+	ck_assert_uint_eq(rnl__cost_elapsed(&costs, &clock, &fn), 0);
+	for (int i = 0; i < 2; i++)
+		rnl__cost_note(&costs, &fn, 1000);
+	ck_assert_uint_eq(rnl__cost_elapsed(&costs, &clock, &fn), 4000);
+	rnl__cost_doubt(&costs, &fn);
+	ck_assert_uint_eq(rnl__cost_known(&costs, &fn), 875);
+	ck_assert_uint_eq(rnl__cost_elapsed(&costs, &clock, &fn), 3500);
+	/* One job at a time: then the others are before it. */
+	clock.serial_differ = 1;
+	ck_assert_uint_eq(rnl__cost_elapsed(&costs, &clock, &fn), 875);
+	/* A table that forgets its functions forgets this. */
+	rnl__costs_init(&costs);
+	ck_assert_uint_eq(rnl__cost_elapsed(&costs, &clock, &fn), 0);
+}
+
 TEST(an_estimate_keeps_eleven_bits)
 {
 	for (uint64_t ns = 1; ns < RNL__COST_MOST; ns += 1 + ns / 7) {
