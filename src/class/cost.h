@@ -37,7 +37,7 @@ struct rnl__costs {
 		_Atomic uint32_t name;	/* of the function, as in `known` */
 		_Atomic uint32_t nr;	/* jobs, RNL__COST_JOBS at most; 0: none */
 		_Atomic float serial, concurrent; /* means of the two measures, ns */
-		_Atomic float took;	/* mean from the end before on the stream */
+		_Atomic float took;	/* mean from the end before on the stream; 0: not known */
 	} seen[RNL__COST_ENTRIES];
 };
 
@@ -47,6 +47,7 @@ static inline void rnl__costs_init(struct rnl__costs *costs)
 	for (unsigned i = 0; i < RNL__COST_ENTRIES; i++) {
 		rnl__figure_write(&costs->known[i], 0);
 		rnl__figure_write(&costs->seen[i].nr, 0);
+		rnl__figure_write(&costs->seen[i].took, 0);
 	}
 }
 
@@ -92,6 +93,8 @@ static inline void rnl__cost_doubt(struct rnl__costs *costs, const void *fn)
 	word = rnl__figure_read(&costs->known[at]);
 	if (word >> 42 == name >> 42)
 		rnl__figure_write(&costs->known[at], word - (word & RNL__COST_MOST) / 8);
+	if (rnl__figure_read(&costs->seen[at].name) == name >> 42)
+		rnl__figure_write(&costs->seen[at].took, rnl__figure_read(&costs->seen[at].took) * 7 / 8);
 }
 
 /* Returns the estimate for a job, in ns. */
@@ -134,6 +137,22 @@ static inline unsigned rnl__cost_seen(struct rnl__costs *costs, const void *fn, 
 	return at;
 }
 
+/* Learns how long a job took from the end before on its stream.  Returns the function's place in `seen`. */
+static inline unsigned rnl__cost_learn_took(struct rnl__costs *costs, const void *fn, uint64_t took)
+{
+	unsigned at;
+	const uint32_t name = (uint32_t)(rnl__cost_name(costs, fn, &at) >> 42);
+
+	if (rnl__figure_read(&costs->seen[at].name) != name) {
+		rnl__figure_write(&costs->seen[at].name, name);
+		rnl__figure_write(&costs->seen[at].nr, 0);
+		rnl__figure_write(&costs->seen[at].took, 0);
+	}
+	(void)rnl__cost_mean(&costs->seen[at].took, (float)took,
+			     rnl__figure_read(&costs->seen[at].took) > 0 ? 8 : 1);
+	return at;
+}
+
 /*
  * Learns from a job that was the only one to end at its worker's look.  @serial: its use of the device if
  * jobs run one at a time; @concurrent: if they run concurrently; @took: since the end before on the
@@ -142,16 +161,13 @@ static inline unsigned rnl__cost_seen(struct rnl__costs *costs, const void *fn, 
 static inline void rnl__cost_learn(struct rnl__costs *costs, struct rnl__share_clock *clock,
 				   const void *fn, uint64_t serial, uint64_t concurrent, uint64_t took)
 {
-	unsigned nr, at = rnl__cost_seen(costs, fn, &nr);
+	const unsigned at = rnl__cost_learn_took(costs, fn, took);
+	const unsigned nr = (unsigned)rnl__smaller(rnl__figure_read(&costs->seen[at].nr) + 1, RNL__COST_JOBS);
 	float mean_serial, mean_concurrent, mean;
 
-	if (!nr)
-		rnl__figure_write(&costs->seen[at].name, (uint32_t)(rnl__cost_name(costs, fn, &at) >> 42));
-	nr = (unsigned)rnl__smaller(nr + 1, RNL__COST_JOBS);
 	rnl__figure_write(&costs->seen[at].nr, nr);
 	mean_serial = rnl__cost_mean(&costs->seen[at].serial, (float)serial, nr);
 	mean_concurrent = rnl__cost_mean(&costs->seen[at].concurrent, (float)concurrent, nr);
-	(void)rnl__cost_mean(&costs->seen[at].took, (float)took, (unsigned)rnl__smaller(nr, 8));
 	/* A single job is no mean, and not far from itself. */
 	if (nr < RNL__COST_FEW)
 		return;
@@ -177,6 +193,22 @@ static inline uint64_t rnl__cost_took(struct rnl__costs *costs, const void *fn)
 	unsigned nr, at = rnl__cost_seen(costs, fn, &nr);
 
 	return nr < RNL__COST_FEW ? 0 : (uint64_t)rnl__figure_read(&costs->seen[at].took);
+}
+
+/*
+ * Returns how long a job takes from its start to its end, on average, in ns: more than its device
+ * time if the device runs others meanwhile.  0: not known.
+ */
+static inline uint64_t rnl__cost_elapsed(struct rnl__costs *costs, struct rnl__share_clock *clock,
+					 const void *fn)
+{
+	const uint64_t known = rnl__cost_known(costs, fn);
+	unsigned at;
+	const uint64_t name = rnl__cost_name(costs, fn, &at);
+
+	if (!known || rnl__figure_read(&costs->seen[at].name) != name >> 42 || rnl__cost_is_serial(clock))
+		return known;
+	return rnl__larger(known, (uint64_t)rnl__figure_read(&costs->seen[at].took));
 }
 
 /* Notes what a job has cost. */

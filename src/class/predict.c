@@ -93,9 +93,9 @@ static uint64_t time_of_work(const struct rnl__predict *p, uint64_t ns, uint64_t
 	}
 	if (p->max_jobs && p->max_jobs < p->nr_busy)
 		limited = (double)(ns + (at_best ? 0 : p->own_under_way_ns)) * p->nr_busy / p->max_jobs;
-	/* One device does the last job. */
-	return p->now + (uint64_t)(((all > limited ? all : limited) +
-				    (double)last_ns * (nr_devices - 1)) / nr_devices);
+	/* One device does the last job, for as long as that takes. */
+	return p->now + (uint64_t)(((all > limited ? all : limited) - (double)last_ns) / nr_devices +
+				   (double)last_ns * p->stretch);
 }
 
 /* Returns the earliest time at which the rate allows a job after @nr others. */
@@ -110,7 +110,8 @@ static uint64_t time_of_rate(const struct rnl__predict *p, uint64_t nr)
 static uint64_t predicted_end(const struct rnl__predict *p, uint64_t nr, uint64_t ns, uint64_t last_ns,
 			      bool at_best)
 {
-	return rnl__larger(time_of_work(p, ns, last_ns, at_best), time_of_rate(p, nr) + last_ns);
+	return rnl__larger(time_of_work(p, ns, last_ns, at_best),
+			   time_of_rate(p, nr) + (uint64_t)((double)last_ns * p->stretch));
 }
 
 uint64_t rnl__predict_start(const struct rnl__predict *p)

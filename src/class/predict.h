@@ -8,9 +8,9 @@
  *	its tier gets its work done, but at most weight / weight of what the job's class gets: they
  *	share the device as a fluid would (generalised processor sharing; Parekh 1993).
  *	A rate and max_jobs are lower bounds of the same time.
- *	What is under way counts in full.  On a device that its workers share, a job takes as much
- *	longer than its device time as the others have used before, in the mean.  On one that takes
- *	turns, the prediction is late by a part of one job.
+ *	What is under way counts in full, though a part of it is done.  A device that its workers share
+ *	does other work at the same time: there a job takes longer than its device time, by the
+ *	factor that its function's jobs did before.  Queued jobs have the same factor.
  *	A job with a deadline must not make jobs with later deadlines late.  One that is late anyway
  *	does not count, but that must be sure: there, nothing is under way.  Their work is counted in
  *	buckets by deadline, eight for each power of two from now.  Of a bucket, the first and the
@@ -42,6 +42,7 @@ struct rnl__predict {
 	uint64_t deadline;		/* the job's; RNL__NEVER: none */
 	unsigned nr_devices;
 	unsigned nr_busy;		/* workers that max_jobs is a part of */
+	double stretch;			/* how long a job takes, / its device time */
 	uint64_t under_way_ns;		/* of all classes */
 	uint64_t before_ns;		/* queued in classes that go first */
 

@@ -133,6 +133,7 @@ static void predict(struct rnl__predict *p, struct rnl_class *c, uint64_t now, u
 	p->deadline = deadline;
 	p->nr_devices = c->pool->devices.nr;
 	p->under_way_ns = p->before_ns = 0;
+	p->stretch = 1;
 	rnl__predict_begin(p, c);
 	read_others(p, c->pool, c, device);
 	(void)work_of(c, device, p);
@@ -146,15 +147,20 @@ static uint64_t deadline_in(uint64_t now, uint64_t ns)
 bool rnl__classes_admit(struct rnl_class *c, const struct rnl_job *job, uint64_t deadline_ns)
 {
 	const void *fn = (const void *)(uintptr_t)job->fn;
+	const bool placed = job->flags & RNL__JOB_PLACED;
+	const unsigned device = placed ? rnl__job_device(job) : 0;
 	const uint64_t now = rnl__now(), known = rnl__cost_known(&c->costs, fn);
+	const uint64_t elapsed =
+		rnl__cost_elapsed(&c->costs, &rnl__classes_of(c->pool)->clocks[device], fn);
 	struct rnl__predict p;
 
-	predict(&p, c, now, deadline_in(now, deadline_ns),
-		job->flags & RNL__JOB_PLACED ? rnl__job_device(job) : ANY_DEVICE);
+	predict(&p, c, now, deadline_in(now, deadline_ns), placed ? device : ANY_DEVICE);
+	if (known)
+		p.stretch = (double)elapsed / (double)known;
 	if (rnl__predict_fits(&p, known, rnl__cost_guess(&c->costs, fn)))
 		return true;
 	/* Even at once it would be late: a later one is tried. */
-	if (known > deadline_ns)
+	if (elapsed > deadline_ns)
 		rnl__cost_doubt(&c->costs, fn);
 	rnl__figure_add_any(&c->unadmitted, 1);
 	return false;

@@ -84,10 +84,16 @@ void rnl__charge_idles(struct rnl__worker *w)
 	(void)rnl__share_clock_change(clock_of(w), -1, rnl__now());
 }
 
-uint64_t rnl__charge_of_empty(struct rnl__worker *w)
+void rnl__charge_empties(struct rnl__worker *w, struct rnl_job *job)
 {
+	const uint64_t before_at = w->charged_at;
 	/* With work on the stream, the time is that work's. */
-	return w->inflight.first ? 0 : charge_since(w);
+	const uint64_t ns = w->inflight.first ? 0 : charge_since(w);
+
+	if (ns && job->class_index & RNL__CLASS_CHARGED)
+		(void)rnl__cost_learn_took(&charged_class(w, job)->costs, (const void *)(uintptr_t)job->fn,
+					   w->charged_at - before_at);
+	rnl__charge_ends(w, job, ns, true);
 }
 
 /*

@@ -29,7 +29,7 @@ void rnl__charge_ends(struct rnl__worker *w, struct rnl_job *job, uint64_t ns, b
 void rnl__charge_idles(struct rnl__worker *w);
 void rnl__charge_reaches(struct rnl__worker *w);
 void rnl__charge_passes(struct rnl__worker *w, struct rnl_job *job);
-uint64_t rnl__charge_of_empty(struct rnl__worker *w);
+void rnl__charge_empties(struct rnl__worker *w, struct rnl_job *job);
 uint64_t rnl__charge_naps(struct rnl__worker *w, uint64_t now, uint64_t nap);
 
 /* A job's function is about to be called. */
@@ -53,7 +53,7 @@ static inline void rnl__charge_unrun(struct rnl__worker *w, struct rnl_job *job)
 static inline void rnl__charge_empty(struct rnl__worker *w, struct rnl_job *job)
 {
 	if (__builtin_expect(w->clocked, false))
-		rnl__charge_ends(w, job, rnl__charge_of_empty(w), true);
+		rnl__charge_empties(w, job);
 }
 
 /* Some jobs of the stream may have been reached: they share the time since the last ones. */

@@ -208,13 +208,15 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 static bool is_late(struct rnl__worker *w, const struct rnl_job *job, uint64_t now)
 {
 	const void *fn = (const void *)(uintptr_t)job->fn;
+	struct rnl__share_clock *clock;
 	struct rnl_class *c;
 
 	if (!rnl__job_in_class(job) || job->flags & RNL__JOB_CHAINED)
 		return false;
 	c = rnl__class_at(rnl__classes_of(w->pool), job->class_index & RNL__CLASS_INDEX);
+	clock = &rnl__classes_of(w->pool)->clocks[w->device_index];
 	if (rnl__figure_read(&c->flags) & RNL_CLASS_LATE ||
-	    now - job->submit_ns + rnl__cost_known(&c->costs, fn) <= job->deadline_ns)
+	    now - job->submit_ns + rnl__cost_elapsed(&c->costs, clock, fn) <= job->deadline_ns)
 		return false;
 	rnl__cost_doubt(&c->costs, fn);
 	return true;

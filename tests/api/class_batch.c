@@ -100,9 +100,9 @@ static int note_worker(const struct rnl_batch *batch)
 	return 0;
 }
 
-TEST(urgent_workers_run_the_batches_of_their_classes)
+TEST(a_class_runs_its_batches_on_its_own_workers)
 {
-	struct rnl_pool *pool = pool_of(2, .nr_urgent = 1);
+	struct rnl_pool *pool = pool_of(2, .nr_class_workers = 1);
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 	struct gate gate = GATE_INIT;
 	_Atomic int worker = -1;
@@ -113,7 +113,7 @@ TEST(urgent_workers_run_the_batches_of_their_classes)
 	attr.fn = note_worker;
 	attr.arg = &worker;
 	attr.in_bytes = BYTES;
-	attr.cls = class_of(pool, .flags = RNL_CLASS_URGENT);
+	attr.cls = class_of(pool, .nr_workers = 1);
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	hold_workers(pool, &gate, held, 2);
 	request_of(&request, NULL);

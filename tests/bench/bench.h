@@ -48,7 +48,7 @@ extern "C" {
 #define BENCH_WAYS 9		/* limit of a row's variants in the table */
 #define BENCH_THREADS_MAX 64
 #define BENCH_LIST_MAX 16	/* values of a list option */
-#define BENCH_ROWS_MAX 40
+#define BENCH_ROWS_MAX 48
 #define BENCH_PEERS_MAX 8
 #define BENCH_GPUS_MAX 8
 
@@ -238,7 +238,11 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_pinned __attribute__((weak)), bench_scratch __attribute__((weak)),
 	bench_promises __attribute__((weak)), bench_feed __attribute__((weak)),
 	bench_classes __attribute__((weak)), bench_classes_tail __attribute__((weak)),
-	bench_classes_submit __attribute__((weak)), bench_copies __attribute__((weak));
+	bench_classes_submit __attribute__((weak)), bench_copies __attribute__((weak)),
+	bench_classes_memory __attribute__((weak)),
+	bench_classes_takers __attribute__((weak)),
+	bench_foreground __attribute__((weak)), bench_foreground_kept __attribute__((weak)),
+	bench_overload __attribute__((weak));
 
 /* ---- gpu/gpu.c ----------------------------------------------------------- */
 

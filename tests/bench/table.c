@@ -102,6 +102,34 @@ const struct bench_row bench_rows[] = {
 			{ RUNNEL, "two classes", "01" },
 		},
 	},
+	{
+		.name = "classes", .work = &bench_classes_takers,
+		.about = "how long a taker that is preempted keeps the others from taking",
+		.patience_s = 300, .shift = 1,
+		.lines = {
+			{ "a taker is preempted, the others wait at most", "us", BENCH_ABSOLUTE, 1000, LESS },
+			{ "jobs that the preempted taker takes", "k", BENCH_NO_GOAL, 0, MORE },
+		},
+		.ways = {
+			{ HAND, "a list with a lock", "01" },
+			{ RUNNEL, "a class", "01" },
+		},
+	},
+	{
+		.name = "classes", .work = &bench_classes_memory,
+		.about = "the memory of 32 classes, by the number of workers",
+		.patience_s = 300, .shift = 1, .apart = true,
+		.lines = {
+			{ "32 classes, 4 workers", "KB", BENCH_NO_GOAL, 0, LESS },
+			{ "32 classes, 64 workers", "KB", BENCH_NO_GOAL, 0, LESS },
+			{ "32 classes, 1024 workers", "KB", BENCH_NO_GOAL, 0, LESS },
+		},
+		.ways = {
+			{ RUNNEL, "4 workers", "0" },
+			{ RUNNEL, "64 workers", "1" },
+			{ RUNNEL, "1024 workers", "2" },
+		},
+	},
 	/* ---- make bench-gpu ---- */
 	{
 		.name = "jobs", .work = &bench_jobs, .by = BENCH_BY_THREADS | BENCH_BY_KIND,
@@ -255,7 +283,7 @@ const struct bench_row bench_rows[] = {
 		.name = "classes", .work = &bench_classes_tail,
 		.about = "a kernel of 10 us of a class of priority -4, while another class fills the GPU",
 		.patience_s = 600, .shift = 1, .gpu = true,
-		/* rows/gpu/classes.c: for each of three lengths of the flood's blocks. */
+		/* rows/gpu/classes.c: for each of four lengths of the flood's blocks. */
 		.lines = {
 			{ "priority -4 under a flood, p50", "us", BENCH_HAND_PLUS, 10, LESS },
 			{ "priority -4 under a flood, p99", "us", BENCH_HAND_PLUS, 30, LESS },
@@ -272,7 +300,7 @@ const struct bench_row bench_rows[] = {
 	},
 	{
 		.name = "copies", .work = &bench_copies,
-		.about = "copies of 64 KB of a class for urgent workers, beside 256 MB of a lower class",
+		.about = "copies of 64 KB of a class with a worker of its own, beside 256 MB of a lower class",
 		.patience_s = 600, .shift = 1, .gpu = true,
 		.lines = {
 			{ "64 KB in beside large copies in, p50", "us", BENCH_HAND_PLUS, 10, LESS },
@@ -289,6 +317,57 @@ const struct bench_row bench_rows[] = {
 			{ HAND, "whole", "345" },
 			{ HAND, "8 MB at a time", "345" },
 			{ RUNNEL, "classes", "345" },
+		},
+	},
+	{
+		.name = "classes", .work = &bench_foreground,
+		.about = "50 us at a fifth of the rate that it reaches alone, while blocks of 0.05 ms fill the GPU",
+		.patience_s = 600, .shift = 1, .gpu = true,
+		.lines = {
+			{ "a foreground of 50 us, alone, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the same beside blocks of 0.05 ms, p50", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the same beside blocks of 0.05 ms, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the same, p99 by that alone", "x", BENCH_ABSOLUTE, 1.3, LESS },
+		},
+		.ways = {
+			{ HAND, "stream priority", "0123" },
+			{ RUNNEL, "no classes", "0123" },
+			{ RUNNEL, "classes", "0123" },
+			{ RUNNEL, "a worker of its own", "0123" },
+		},
+	},
+	{
+		.name = "classes", .work = &bench_foreground_kept,
+		.about = "the same, on kept SMs, while blocks of 0.5 ms fill the others",
+		.patience_s = 600, .shift = 1, .gpu = true,
+		.lines = {
+			{ "a foreground of 50 us on kept SMs, alone, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the same beside blocks of 0.5 ms, p50", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the same beside blocks of 0.5 ms, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the same on kept SMs, p99 by that alone", "x", BENCH_ABSOLUTE, 1.3, LESS },
+		},
+		.ways = {
+			{ HAND, "kept SMs, green contexts", "0123" },
+			{ RUNNEL, "kept SMs, a worker spins", "0123" },
+		},
+	},
+	{
+		.name = "classes", .work = &bench_overload,
+		.about = "admission, with deadlines and twice as much work as the GPU can do",
+		.patience_s = 600, .shift = 1, .gpu = true,
+		.lines = {
+			{ "overload, kernels that fill the GPU, accepted", "%", BENCH_NO_GOAL, 0, MORE },
+			{ "of these, in time", "%", BENCH_ABSOLUTE, 99.9, MORE },
+			{ "goodput by a scheduler that knows all times", "%", BENCH_ABSOLUTE, 90, MORE },
+			{ "overload, small kernels, accepted", "%", BENCH_NO_GOAL, 0, MORE },
+			{ "of these small ones, in time", "%", BENCH_ABSOLUTE, 99.9, MORE },
+			{ "their goodput by such a scheduler", "%", BENCH_ABSOLUTE, 90, MORE },
+		},
+		.ways = {
+			{ RUNNEL, "1 worker, 1 in flight", "012" },
+			{ RUNNEL, "1 worker, 2 in flight", "012" },
+			{ RUNNEL, "4 workers, 1 in flight", "345" },
+			{ RUNNEL, "4 workers, 2 in flight", "345" },
 		},
 	},
 	{

@@ -42,8 +42,14 @@ all() {		# every row for one GPU is printed, with the figures that it compares
 	table 3 'weights 3:1, the GPU is busy; A [0-9.]+ ms, B [0-9.]+ ms' % "$v" "$n" "$v"
 	table 1 'weights 4:2:1 of 0.5 ms, the worst is off by' % "$v" "$n" "$v"
 	table 1 '16 equal classes of 0.2 ms, Jain.s index' '' "$v" "$n" "$v"
-	table 6 'priority -4 under a flood, p(50|99); blocks of [0-9.]+ ms' us "$v" "$n" "$v"
-	table 3 'the flood.s part of the GPU; blocks of [0-9.]+ ms' % "$v" "$n" "$v"
+	table 8 'priority -4 under a flood, p(50|99); blocks (of [0-9.]+ ms|that never end)' us "$v" "$n" "$v"
+	table 4 'the flood.s part of the GPU; blocks (of [0-9.]+ ms|that never end)' % "$v" "$n" "$v"
+	table 2 'a foreground of 50 us,?( on kept SMs,)? alone, p99' us "$v" "$n" "$v"
+	table 4 'the same beside blocks of 0\.0?5 ms, p(50|99)' us "$v" "$n" "$v"
+	table 2 'the same,?( on kept SMs,)? p99 by that alone' x "$v" "$n" "$v"
+	table 2 'overload, (kernels that fill the GPU|small kernels), accepted' % "$n" "$n" "$v"
+	table 2 'of these( small ones)?, in time' % "$n" "$n" "$v"
+	table 2 '(goodput by a scheduler that knows all times|their goodput by such a scheduler)' % "$n" "$n" "$v"
 	table 4 '64 KB (in|out) beside large copies (in|out), p(50|99)' us "$v" "$n" "$v"
 	table 2 'the large copies (in|out)' GB/s "$v" "$n" "$v"
 	table 1 '4 GiB page-locked in advance' ms "$v" "$n" "$v"
@@ -75,7 +81,7 @@ silent
 rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
 all
 rows 1 '^devices: left out, it takes more GPUs$'
-rows 1 '^bench: 158 lines in [0-9]+ s$'
+rows 1 '^bench: 175 lines in [0-9]+ s$'
 ends 'prints every row, on the double'
 
 FAKE=devices=5,misuse=abort,junk gives 0 --quick --rows=devices
@@ -111,7 +117,7 @@ if [ $status = 77 ]; then
 elif [ -x "$GPU" ]; then
 	[ $status = 0 ] || complain "status on a GPU: $status"
 	all
-	lines=158
+	lines=175
 	if ! grep -q '^devices: left out' "$dir/out"; then
 		numbers=$(grep -c '^| chunks .* GPUs' "$dir/out")
 		many "$numbers" '[248]'
@@ -141,5 +147,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 refuses --gpus 'give up to 16 numbers from 1 to 64' '' 0 2,
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 17 30
+both_refuse 17 33
 done_testing

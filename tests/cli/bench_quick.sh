@@ -17,6 +17,9 @@ table 3 'a pool of (4|64|1024) workers, resident' KB "$v" "$n" "$v"
 table 3 'a pool of (4|64|1024) workers, addresses' MB "$v" "$n" "$v"
 table 1 'a submit, all workers busy' ns "$v" "$n" "$v"
 table 1 'a submit while the workers take jobs' ns "$v" "$n" "$v"
+table 1 'a taker is preempted, the others wait at most' us "$v" "$n" "$v"
+table 1 'jobs that the preempted taker takes' k "$v" "$n" "$v"
+table 3 '32 classes, (4|64|1024) workers' KB "$n" "$n" "$v"
 table 10 'pinned get and put of (4 KB|1 MB) by threads, (1|2|4|8|16)' ns "$n" "$n" "$v"
 rows 13 ' device_calls \+[0-9]+ \|$'
 table 6 '(empty jobs|rnl_scratch|the same, the whole|two looks).*' ns "$n" "$n" "$v"
@@ -25,7 +28,7 @@ table 2 'a (cancelled job|deadline), all workers busy, late by' ms "$n" "$n" "$v
 table 2 'the same, with a key' ms "$n" "$n" "$v"
 table 1 'a delayed job, late by, p99' us "$v" "$n" "$v"
 rows 0 '(GLib|libuv|oneTBB|OpenMP|wfcq)'
-rows 1 '^bench: 46 lines in [0-9]+ s$'
+rows 1 '^bench: 51 lines in [0-9]+ s$'
 ends 'prints every row'
 
 gives 0 --quick --runs=1 --rows=throughput --configs=3x2 --all
@@ -75,5 +78,5 @@ refuses --latency-workers 'give a number from 1 to 64' 0
 refuses --only 'see --list and --help for its names' '' qt
 refuses --wrong 'give result, twice or lost' maybe
 refuses --device 'give host, cuda or cuda:N' '' fpga cuda: cuda:x
-both_refuse 17 11
+both_refuse 17 13
 done_testing

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Random numbers that a seed reproduces: RNL_TEST_SEED, or a seed from the clock. */
+/*
+ * Random numbers that a seed reproduces: RNL_TEST_SEED, the simulated machine's seed, or a seed from the
+ * clock.
+ */
 #ifndef SEED_H
 #define SEED_H
 
@@ -11,7 +14,7 @@
 /* Prints the seed, so a run can be repeated. */
 static inline uint64_t test_seed(void)
 {
-	const char *given = getenv("RNL_TEST_SEED");
+	const char *given = getenv("RNL_TEST_SEED") ? getenv("RNL_TEST_SEED") : getenv("SIM_SEED");
 	struct timespec ts;
 	uint64_t value;
 

@@ -28,6 +28,7 @@ static void begin_with(uint64_t deadline_us, uint64_t under_way_us, const struct
 	class.under_way_ns = under_way_us * US;
 	p = (struct rnl__predict){
 		.now = NOW, .deadline = at_us(deadline_us), .nr_devices = 1, .nr_busy = 1,
+		.stretch = 1,
 		.under_way_ns = under_way_us * US,
 	};
 	rnl__predict_begin(&p, &class);
@@ -266,6 +267,26 @@ TEST(several_devices_work_beside_each_other_but_one_does_a_job)
 	ck_assert_uint_eq(wait_us(), 400);
 	ck_assert(fits(600));
 	ck_assert(!fits(601));
+}
+
+TEST(a_job_takes_longer_than_its_device_time_if_the_device_does_others)
+{
+	begin(1000, 200);
+	p.stretch = 4;
+	queued(RNL__NEVER, 300);
+	ck_assert_uint_eq(wait_us(), 500);
+	ck_assert(fits(125));
+	ck_assert(!fits(126));
+	begin(500, 0, .order = RNL_CLASS_DEADLINE);
+	p.stretch = 4;
+	queued(1000, 200);
+	ck_assert(!fits(126));
+	/* The queued job ends 800 us after its start. */
+	begin(500, 100, .order = RNL_CLASS_DEADLINE);
+	p.stretch = 4;
+	queued(1000, 200);
+	ck_assert(fits(100));
+	ck_assert(!fits(101));
 }
 
 /* ---- the estimates' error ------------------------------------------------------- */

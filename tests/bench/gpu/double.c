@@ -13,6 +13,11 @@ struct spin_args {
 	uint64_t ns, *stamps;
 };
 
+struct until_args {
+	const uint32_t *over;
+	uint64_t ns, *stamps;
+};
+
 struct rounds_args {
 	const uint32_t *in;
 	uint32_t *out;
@@ -84,6 +89,23 @@ static void spin(struct rnl_dim grid, struct rnl_dim block, const void *args)
 	__atomic_store_n(&spin->stamps[1], bench_now(), __ATOMIC_RELEASE);
 }
 
+static void until(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct until_args *until = args;
+	const struct timespec pause = { .tv_nsec = 100000 };
+	const uint64_t start = bench_now();
+
+	(void)grid;
+	(void)block;
+	/* acquire: gpu/flood.c writes it while kernels run */
+	while (!__atomic_load_n(until->over, __ATOMIC_ACQUIRE) && bench_now() - start < until->ns)
+		nanosleep(&pause, NULL);
+	if (!until->stamps)
+		return;
+	until->stamps[0] = start;
+	until->stamps[1] = bench_now();
+}
+
 static void rounds_of(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct rounds_args *a = args;
@@ -142,6 +164,16 @@ cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint6
 	(void)blocks;
 	(void)threads;
 	return launch(spin, &args, sizeof(args), stream);
+}
+
+cudaError_t gpu_issue_until(unsigned blocks, unsigned threads, const uint32_t *over, uint64_t ns,
+			    uint64_t *stamps, cudaStream_t stream)
+{
+	const struct until_args args = { over, ns, stamps };
+
+	(void)blocks;
+	(void)threads;
+	return launch(until, &args, sizeof(args), stream);
 }
 
 cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds,

@@ -70,6 +70,10 @@ gpu_issue_fn gpu_issue_empty;	/* a kernel that does nothing */
 cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint64_t *stamps,
 			   cudaStream_t stream);
 
+/* The same, until *@over, which is page-locked, is not 0, or for @ns. */
+cudaError_t gpu_issue_until(unsigned blocks, unsigned threads, const uint32_t *over, uint64_t ns,
+			    uint64_t *stamps, cudaStream_t stream);
+
 /* Issues out[i] = in[i] after @rounds of x = x * GPU_A + GPU_C. */
 cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds,
 			     cudaStream_t stream);

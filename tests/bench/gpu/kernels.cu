@@ -69,6 +69,26 @@ static __global__ void spin(uint64_t ns, volatile uint64_t *stamps)
 	stamps[1] = now;
 }
 
+static __global__ void until(const volatile uint32_t *over, uint64_t ns, volatile uint64_t *stamps)
+{
+	const uint64_t start = device_ns();
+	uint64_t now = start;
+
+	/* A thread of each block reads the host's memory, each 20 us; the others wait for it. */
+	while (!threadIdx.x && now - start < ns && !*over) {
+		const uint64_t last = now;
+
+		do {
+			now = device_ns();
+		} while (now - last < 20000);
+	}
+	__syncthreads();
+	if (!stamps || blockIdx.x || threadIdx.x)
+		return;
+	stamps[0] = start;
+	stamps[1] = now;
+}
+
 static __global__ void rounds_of(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds)
 {
 	const uint64_t step = (uint64_t)gridDim.x * THREADS;
@@ -115,6 +135,13 @@ cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint6
 			   cudaStream_t stream)
 {
 	spin<<<blocks, threads, 0, stream>>>(ns, stamps);
+	return cudaGetLastError();
+}
+
+cudaError_t gpu_issue_until(unsigned blocks, unsigned threads, const uint32_t *over, uint64_t ns,
+			    uint64_t *stamps, cudaStream_t stream)
+{
+	until<<<blocks, threads, 0, stream>>>(over, ns, stamps);
 	return cudaGetLastError();
 }
 

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row workers: the memory of a pool, by its number of workers.
+ * The row workers: the memory of a pool, by its number of workers; and that of its classes.
  *
  * DESIGN
  *	Resident memory grows by the pool, its threads' stacks and malloc()'s memory for each
  *	thread. By hand: the same number of idle threads. Most of the address space is stacks. Each
  *	measurement has its own process, so no memory is reused.
+ *	What classes take is what malloc() gives out.
  */
 #include "bench.h"
+#include "heap.h"
 
 #include <pthread.h>
 #include <unistd.h>
+
+#include <runnel/class.h>
 
 static const unsigned sizes[] = { 4, 64, 1024 };
 
@@ -63,7 +67,7 @@ static int nothing(struct rnl_job *job)
 	return 0;
 }
 
-static void make_pool(unsigned nr)
+static struct rnl_pool *make_pool(unsigned nr)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_pool *pool;
@@ -78,6 +82,7 @@ static void make_pool(unsigned nr)
 		bench_rnl(rnl_submit(pool, &job), "rnl_submit");
 		bench_rnl(rnl_job_wait(&job, RNL_FOREVER), "rnl_job_wait");
 	}
+	return pool;
 }
 
 /* Makes the pool or the threads, which end with the process: their remains are not measured. */
@@ -91,10 +96,22 @@ static void measure(void *arg, unsigned way, double *values)
 	if (way < SIZES)
 		make_threads(nr);
 	else
-		make_pool(nr);
+		(void)make_pool(nr);
 	after = memory_now();
 	values[0] = after.resident - before.resident;
 	values[1] = (after.addresses - before.addresses) / 1024;
+}
+
+static void measure_classes(void *arg, unsigned way, double *values)
+{
+	struct rnl_pool *pool = make_pool(sizes[way]);
+	const size_t before = live_bytes();
+	struct rnl_class *class = NULL;
+
+	(void)arg;
+	for (unsigned i = 0; i < RNL_CLASSES_MAX; i++)
+		bench_rnl(rnl_class_create(&class, pool, NULL), "rnl_class_create");
+	values[0] = (double)(live_bytes() - before) / 1024;
 }
 
 static void *begin(struct bench_run *run)
@@ -110,3 +127,4 @@ static void end(void *arg, struct bench_line **lines)
 }
 
 const struct bench_work bench_workers = { begin, measure, end, NULL };
+const struct bench_work bench_classes_memory = { begin, measure_classes, end, NULL };
