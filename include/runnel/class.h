@@ -29,6 +29,17 @@
  * queue of their worker: a key's order is worth more than a class's. So limits do not hold them
  * back, and only a deadline that is over expires them.
  *
+ * Jobs that a job waits for inherit its priority, if theirs is served later: jobs before it with its
+ * key, jobs of a barrier that it comes after, and those that jobs before it in its order come after.
+ * Jobs without a class have priority 0 here, too. So no class between the two delays it. It waits
+ * for these jobs, and for the jobs ahead of them: in a worker's queue, all that are queued there at
+ * that moment inherit; in a class's queue, those that inherit go first, in the class's order. They
+ * are charged to their own class, share its priority by virtual time, and its limits, its rate and
+ * other classes' floors hold. A chain is in the place of its first job. Jobs that are queued in
+ * their class inherit within some ms. Jobs that wait for a barrier themselves inherit when they are
+ * queued, but those that they wait for inherit only from jobs submitted before them. Jobs submitted
+ * before the pool's first class was created do not inherit.
+ *
  * This header may still change before version 1.0.
  */
 #ifndef RUNNEL_CLASS_H
@@ -98,7 +109,7 @@ struct rnl_class_attr {
  * Creates a class of a pool.
  * @classp: receives the class; unchanged on failure.
  * @attr: copied; NULL means all defaults.
- * Context: any thread. Allocates 6 KiB and the memory of all queued jobs: 27 bytes for each of
+ * Context: any thread. Allocates 6 KiB and the memory of all queued jobs: 28 bytes for each of
  *	max_queued, rounded up to a power of two, and as much for each device if the pool has
  *	several.
  * Return: 0, and rnl_class_destroy() may be called for the class later; the pool's end frees it,

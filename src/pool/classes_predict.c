@@ -114,10 +114,13 @@ static void read_others(struct rnl__predict *p, struct rnl_pool *pool, struct rn
 	p->nr_busy = nr_busy(pool, p);
 }
 
-/* Returns the deadline that a key has. */
-static uint64_t deadline_of_key(uint64_t key)
+/* Returns the deadline that a key has; a raised job goes before all others. */
+static uint64_t deadline_of_key(uint64_t key, uint64_t now)
 {
-	return key < RNL__CLASS_KEY_HALF - 1 ? key << RNL__CLASS_DEADLINE_SHIFT : RNL__NEVER;
+	if (key < RNL__CLASS_KEY_DEADLINE)
+		return now;
+	return key < RNL__CLASS_KEY_HALF - 1 ?
+		       (key - RNL__CLASS_KEY_DEADLINE) << RNL__CLASS_DEADLINE_SHIFT : RNL__NEVER;
 }
 
 static void read_own_queue(struct rnl__predict *p, struct rnl_class *c, unsigned device)
@@ -132,7 +135,7 @@ static void read_own_queue(struct rnl__predict *p, struct rnl_class *c, unsigned
 		if (!part || !rnl__prioq_holds(rnl__class_queue(c, i)))
 			continue;
 		while (rnl__prioq_read(rnl__class_queue(c, i), &at, &key, &cost))
-			rnl__predict_queued(p, deadline_of_key(key), part * estimate_of(cost));
+			rnl__predict_queued(p, deadline_of_key(key, p->now), part * estimate_of(cost));
 	}
 }
 
