@@ -735,8 +735,7 @@ struct rnl_barrier {
 	uint64_t waiting[8];	/* of each round: jobs that wait for it, and its state */
 	uint64_t counts[8];	/* of each round that is no longer open */
 	uint32_t users[8];	/* users of a round's slot, and the slot of the next round */
-	uint32_t slots;		/* slots in use, a bit each */
-	uint32_t reserved;
+	uint64_t slots;		/* slots in use, a bit each; what jobs of each round inherit */
 	uint32_t places[8];	/* the barrier's last job on each of the first workers */
 };
 

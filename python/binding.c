@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <runnel.h>
+#include <runnel/class.h>
 #include <runnel/device.h>
 #include <runnel/guard.h>
 #include <runnel/hold.h>

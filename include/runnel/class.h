@@ -30,11 +30,11 @@
  * back, only a deadline that is over expires them, and a key's worker is not a class's own.
  *
  * A copy engine serves one stream for as long as the stream's next copy is queued, and knows no
- * priorities: small copies of other streams wait until then, whatever their priority (seen on an H200). So
- * rnl_copy() and rnl_copy_2d() cut a copy of more than 8 MiB between page-locked memory and a device,
- * if its job's class is lower: another class, perhaps the pool's own, has a smaller priority, or is
- * has workers of its own and this one does not. In the pool one piece of 8 MiB is under way for each device
- * and direction. The call waits until its stream's earlier work is done, until it is its turn (by
+ * priorities: small copies of other streams wait until then, whatever their priority (seen on an
+ * H200). So rnl_copy() and rnl_copy_2d() cut a copy of more than 8 MiB between page-locked memory and
+ * a device, if its job's class is lower: another class, perhaps the pool's own, has a smaller
+ * priority, or has workers of its own and this one does not. In the pool one piece of 8 MiB is under
+ * way for each device and direction. The call waits until its stream's earlier work is done, until it is its turn (by
  * priority, then by arrival), and until the copy is done. Meanwhile its worker does nothing else:
  * other workers take its queued jobs, but those that it has issued are not done before the function
  * has returned. max_jobs of such a class leaves workers to others.
@@ -44,6 +44,17 @@
  * page-locked memory.
  *
  * A map or a batcher may name a class for all of its jobs: cls of its attributes.
+ *
+ * Jobs that a job waits for inherit its priority, if theirs is served later: jobs before it with its
+ * key, jobs of a barrier that it comes after, and those that jobs before it in its order come after.
+ * Jobs without a class have priority 0 here, too. So no class between the two delays it. It waits
+ * for these jobs, and for the jobs ahead of them: in a worker's queue, all that are queued there at
+ * that moment inherit; in a class's queue, those that inherit go first, in the class's order. They
+ * are charged to their own class, share its priority by virtual time, and its limits, its rate and
+ * other classes' floors hold. A chain is in the place of its first job. Jobs that are queued in
+ * their class inherit within some ms. Jobs that wait for a barrier themselves inherit when they are
+ * queued, but those that they wait for inherit only from jobs submitted before them. Jobs submitted
+ * before the pool's first class was created do not inherit.
  *
  * This header may still change before version 1.0.
  */
@@ -107,8 +118,9 @@ struct rnl_class_attr {
 				 * have: that many */
 	uint32_t nr_workers;	/* workers of its own, which run its jobs without a key, and no others:
 				 * successive ones of the pool's nr_class_workers, at least one for
-				 * each device. Then priority, weight and floor count no more.
-				 * 0: the pool's workers */
+				 * each device. Then weight and floor count no more, and priority only
+				 * for large copies and for jobs that inherit it. 0: the pool's
+				 * workers */
 	uint32_t stream_priority; /* of its own workers' streams, by the device: 0 is the highest,
 				 * 1 the next; beyond the device's levels, which `runnel info` shows:
 				 * the lowest, which the pool's workers have. It applies to kernels,
@@ -127,15 +139,15 @@ struct rnl_class_attr {
  * @classp: receives the class; unchanged on failure.
  * @attr: copied; NULL means all defaults.
  * Context: any thread; with nr_workers not on a worker of the pool, and it blocks until they are
- *	attached to their devices. Allocates 6 KiB and the memory of all queued jobs: 27 bytes for each of
- *	max_queued, rounded up to a power of two, and as much for each device if the pool has
- *	several.
+ *	attached to their devices. Allocates 6 KiB and the memory of all queued jobs: 28 bytes for
+ *	each of max_queued, rounded up to a power of two, and as much for each device if the pool
+ *	has several.
  * Return: 0, and rnl_class_destroy() may be called for the class later; the pool's end frees it,
- *	too. -EINVAL classp or pool is NULL, an attribute is out of its range, or one is
- *	for workers or SMs that the class or the pool does not have, which is logged;
- *	-E2BIG attr is newer than the library and sets a field that the library does not know;
- *	-EAGAIN the pool has RNL_CLASSES_MAX classes, or too few of
- *	nr_class_workers in a row are left, which is logged; -EBUSY on a worker of the pool, with
+ *	too. -EINVAL classp or pool is NULL, an attribute is out of its range, or one is for workers
+ *	or SMs that the class or the pool does not have, which is logged; -E2BIG attr is newer than
+ *	the library and sets a field that the library does not know; -EAGAIN the pool has
+ *	RNL_CLASSES_MAX classes, or too few of nr_class_workers in a row are left, which is logged;
+ *	-EBUSY on a worker of the pool, with
  *	nr_workers; the errors of rnl_pool_resize() for workers that cannot start; -ESHUTDOWN the
  *	pool is closed; -ENOMEM; -EOWNERDEAD.
  * Since: 0.2

@@ -60,7 +60,7 @@ struct rnl_order {
 	void *waiting;		/* jobs that arrived while another job waits */
 	struct rnl_job *first;	/* jobs that were taken off `waiting`, in their order */
 	uint32_t generation;
-	uint32_t reserved;
+	uint32_t waits;		/* whether a job waits at the gate, and the classes of those behind */
 };
 
 /*

@@ -81,10 +81,11 @@ static bool is_before(uint64_t a, uint64_t b)
 	return (int64_t)(a - b) < 0;
 }
 
-void rnl__class_compare(struct rnl_class *c, uint64_t now, struct rnl__class_choice *best, uint64_t *at)
+void rnl__class_compare(struct rnl_class *c, uint32_t tier, uint64_t now,
+			struct rnl__class_choice *best, uint64_t *at)
 {
 	const struct rnl__class_choice it = {
-		.class = c, .tier = rnl__figure_read(&c->tier), .used = rnl__figure_read(&c->used),
+		.class = c, .tier = tier, .used = rnl__figure_read(&c->used),
 		.floored = rnl__figure_read(&c->floor) && rnl__figure_read(&c->floor_at) <= now,
 	};
 	bool first = !best->class || it.floored;

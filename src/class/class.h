@@ -127,8 +127,12 @@ struct rnl__class_choice {
 	uint64_t used;
 };
 
-/* Replaces the choice by a class that has a job, may start it, and comes first.  @at: as above. */
-void rnl__class_compare(struct rnl_class *c, uint64_t now, struct rnl__class_choice *best, uint64_t *at);
+/*
+ * Replaces the choice by a class that has a job, may start it, and comes first.  @tier: of its first
+ * job.  @at: as above.
+ */
+void rnl__class_compare(struct rnl_class *c, uint32_t tier, uint64_t now,
+			struct rnl__class_choice *best, uint64_t *at);
 
 /* What a start has counted, to take it back. */
 struct rnl__class_start {

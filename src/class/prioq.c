@@ -36,7 +36,7 @@ int rnl__prioq_init(struct rnl__prioq *q, unsigned nr_slots)
 	for (nr = nr_slots; nr > 1; nr = (nr + FAN - 1) / FAN)
 		nr_words += (unsigned)rnl__round_up(nr, FAN);
 	nr_words += FAN + q->nr_words;	/* the root, and `free` */
-	q->slots = calloc(nr_slots, sizeof(*q->slots) + sizeof(*q->costs));
+	q->slots = calloc(nr_slots, sizeof(*q->slots) + sizeof(*q->costs) + sizeof(*q->tags));
 	words = aligned_alloc(RNL__CACHE_LINE, rnl__round_up(nr_words * sizeof(*words), RNL__CACHE_LINE));
 	q->node[0] = words;
 	if (!q->slots || !words) {
@@ -44,6 +44,7 @@ int rnl__prioq_init(struct rnl__prioq *q, unsigned nr_slots)
 		return -ENOMEM;
 	}
 	q->costs = (void *)(q->slots + nr_slots);
+	q->tags = (void *)(q->costs + nr_slots);
 	for (i = 0; i < nr_words; i++)
 		atomic_init(&words[i], RNL__PRIOQ_NONE);
 	for (nr = nr_slots;; nr = (nr + FAN - 1) / FAN) {
@@ -285,8 +286,15 @@ bool rnl__prioq_mark(struct rnl__prioq *q, unsigned slot, const struct rnl_job *
 	return known;
 }
 
-struct rnl_job *rnl__prioq_scan(struct rnl__prioq *q, unsigned *at, uint64_t now, bool all,
-				uint64_t *key, uint64_t *due)
+static bool has_tag(struct rnl__prioq *q, unsigned slot, const uint64_t tags[RNL__PRIOQ_TAGS / 64])
+{
+	const uint8_t tag = rnl__figure_read(&q->tags[slot]);
+
+	return tags[tag / 64] >> tag % 64 & 1;
+}
+
+struct rnl_job *rnl__prioq_scan(struct rnl__prioq *q, unsigned *at, uint64_t now,
+				const uint64_t tags[RNL__PRIOQ_TAGS / 64], uint64_t *key, uint64_t *due)
 {
 	while (*at < q->nr_slots) {
 		const unsigned i = (*at)++;
@@ -298,7 +306,7 @@ struct rnl_job *rnl__prioq_scan(struct rnl__prioq *q, unsigned *at, uint64_t now
 		*key = word_key(word);
 		if (*key == RNL__PRIOQ_NONE)
 			continue;
-		if (!all && expires_at > now) {
+		if (expires_at > now && !has_tag(q, i, tags)) {
 			*due = rnl__smaller(*due, expires_at);
 			continue;
 		}

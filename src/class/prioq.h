@@ -23,8 +23,8 @@
  *	job may be missing in the nodes.  So `nr` says whether there is a job, and a take that finds
  *	none by the nodes reads all leaves.
  *	No thread but its taker may read a job: its memory is the program's when it is done.  What a
- *	scan needs to know is in the slot: when the job expires.  A cancel sets that to 0, also
- *	before the put.
+ *	scan needs to know is in the slot: when the job expires, and its tag.  A cancel sets the
+ *	time to 0, also before the put.
  *	A read of all keys and estimates removes no job.
  *	Model: unit/prioq runs on the simulated machine, which reorders memory.
  *
@@ -46,6 +46,7 @@ struct rnl_job;
 
 #define RNL__PRIOQ_LEVELS 5u		/* 16 ^ 4 slots at most */
 #define RNL__PRIOQ_MAX 65536u		/* a job names its slot by 16 bits */
+#define RNL__PRIOQ_TAGS 256u
 #define RNL__PRIOQ_KEY_BITS 48u
 #define RNL__PRIOQ_NONE ((UINT64_C(1) << RNL__PRIOQ_KEY_BITS) - 1) /* the largest key: no job */
 
@@ -57,6 +58,7 @@ struct rnl__prioq_slot {
 struct rnl__prioq {
 	struct rnl__prioq_slot *slots;
 	_Atomic uint16_t *costs;	/* of the slots' jobs, for predictions: rnl__cost_pack() */
+	_Atomic uint8_t *tags;		/* by which a scan finds them */
 	_Atomic uint64_t *node[RNL__PRIOQ_LEVELS]; /* [0]: the leaves; the last one: the root */
 	_Atomic uint64_t *free;		/* a bit for each slot */
 	unsigned nr_slots, nr_words, nr_levels; /* nr_words: of `free` */
@@ -78,6 +80,14 @@ int rnl__prioq_claim(struct rnl__prioq *q, const struct rnl_job *job);
 static inline void rnl__prioq_set_cost(struct rnl__prioq *q, unsigned slot, uint16_t cost)
 {
 	rnl__figure_write(&q->costs[slot], cost);
+}
+
+/* Sets the tag of a claimed slot's job. */
+static inline void rnl__prioq_set_tag(struct rnl__prioq *q, unsigned slot, uint8_t tag)
+{
+	/* Most slots keep theirs, so the cache line stays shared. */
+	if (rnl__figure_read(&q->tags[slot]) != tag)
+		rnl__figure_write(&q->tags[slot], tag);
 }
 
 /* Frees a slot that was claimed, and has no job. */
@@ -112,12 +122,13 @@ bool rnl__prioq_mark(struct rnl__prioq *q, unsigned slot, const struct rnl_job *
 /* ---- scanning -------------------------------------------------------------- */
 
 /*
- * Takes the next job, from slot *@at on, that expires at @now or is marked; @all: any job.  Its slot
- * is *@at - 1, and stays claimed, so the caller frees it or puts the job back.  Returns NULL at the
- * end.  @key: receives the job's key.  @due: lowered to the earliest expiry of the jobs that stay.
+ * Takes the next job, from slot *@at on, that expires at @now, is marked, or has a tag of the set.
+ * Its slot is *@at - 1, and stays claimed, so the caller frees it or puts the job back.  Returns NULL
+ * at the end.  @tags: a bit for each tag.  @key: receives the job's key.  @due: lowered to the earliest
+ * expiry of the jobs that stay.
  */
-struct rnl_job *rnl__prioq_scan(struct rnl__prioq *q, unsigned *at, uint64_t now, bool all,
-				uint64_t *key, uint64_t *due);
+struct rnl_job *rnl__prioq_scan(struct rnl__prioq *q, unsigned *at, uint64_t now,
+				const uint64_t tags[RNL__PRIOQ_TAGS / 64], uint64_t *key, uint64_t *due);
 
 /*
  * Reads the key and the estimate of the next queued job, from slot *@at on.  Returns false at the end.

@@ -12,6 +12,8 @@
 #include "job/order.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
+#include "pool/classes.h"
+#include "pool/inherit.h"
 #include "pool/pool.h"
 #include "pool/attach.h"
 #include "sys/thread_state.h"
@@ -215,9 +217,39 @@ bool rnl__barrier_defer(struct rnl_job *job)
 	return false;
 }
 
+void rnl__barrier_raise_before(struct rnl_order *order, const struct rnl_job *job)
+{
+	unsigned tier = rnl__inherit_tier(job);
+	struct rnl_job *first, *left = NULL;
+
+	first = rnl__classes_of(order->pool) ? rnl__order_raise(order, job, &tier) : NULL;
+	if (!first)
+		return;
+	do
+		rnl__barrier_raise(first, tier);
+	while (!rnl__order_raised(order, &tier, &left));
+	if (left)
+		rnl__barrier_issued(left);
+}
+
+/* Defers a job like rnl__barrier_defer(), perhaps at the gate of its order. */
+static bool defer_again(struct rnl_job *job)
+{
+	struct rnl_order *order = job->flags & RNL__JOB_ORDERED ? job->more->order : NULL;
+
+	if (!order)
+		return rnl__barrier_defer(job);
+	if (rnl__barrier_ready(job))
+		return false;
+	rnl__barrier_raise(job, rnl__order_wait(order, job));
+	return rnl__barrier_defer(job) || !rnl__order_waited(order);
+}
+
 void rnl__barrier_issued(struct rnl_job *job)
 {
-	while (job && !rnl__barrier_defer(job)) {
+	if (job->flags & RNL__JOB_ORDERED && !rnl__order_waited(job->more->order))
+		return;
+	while (job && !defer_again(job)) {
 		struct rnl_order *order = job->flags & RNL__JOB_ORDERED ? job->more->order : NULL;
 
 		job->flags &= ~RNL__JOB_ORDERED;
@@ -316,6 +348,15 @@ int rnl__barrier_snapshot(struct rnl_job *job)
 void rnl__barrier_forget(struct rnl_job *job)
 {
 	forget_rounds(job, rnl__job_nr_more_after(job) + (rnl__job_first_after(job) != NULL));
+}
+
+void rnl__barrier_raise(const struct rnl_job *job, unsigned tier)
+{
+	struct rnl_barrier *b;
+
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++)
+		if (round_before(job, i) != RNL__NO_ROUND)
+			rnl__classes_raise(b, round_before(job, i), tier);
 }
 
 bool rnl__barrier_ready(const struct rnl_job *job)

@@ -38,6 +38,12 @@ int rnl__barrier_snapshot(struct rnl_job *job);
 /* Returns true if the job, which has its snapshot, may be queued now. */
 bool rnl__barrier_ready(const struct rnl_job *job);
 
+/* Raises the rounds that an accepted job waits for to a tier: pool/inherit.h. */
+void rnl__barrier_raise(const struct rnl_job *job, unsigned tier);
+
+/* Raises the rounds of the job at the order's gate to the tier of a job that has entered the order. */
+void rnl__barrier_raise_before(struct rnl_order *order, const struct rnl_job *job);
+
 /* Drops the snapshot of a job that was not accepted. */
 void rnl__barrier_forget(struct rnl_job *job);
 

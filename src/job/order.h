@@ -18,7 +18,12 @@
  *	an order before it, because a job enters its order before a barrier counts it.  The job is
  *	not ready until the counts are made.  If it reaches the gate before that, its submit gets
  *	the gate: one exchange of the job's `gate` decides.
- *	Model: tests/model/order.pml.
+ *	A job that enters raises the rounds of the job at the gate: pool/inherit.h.  `waits` says
+ *	whether one waits there, which is then the first on `first`.  The submit marks it, raises,
+ *	and takes the mark back.  A thread that lets the job go meanwhile leaves it to the submit.
+ *	For jobs that come to the gate later, `waits` has the smallest tier since the order was
+ *	empty.
+ *	Model: tests/model/order.pml, without the tiers.
  *
  *			enter	ready	next	- no outside synchronisation needed
  *	enter		-	-	-
@@ -41,6 +46,30 @@ void rnl__order_enter(struct rnl_order *order, struct rnl_job *job);
  * job is at the gate: the caller must call rnl__barrier_issued().  If not, the job may be gone.
  */
 bool rnl__order_ready(struct rnl_job *job);
+
+/*
+ * Called before the job at the gate is deferred.  Returns the smallest tier of the jobs behind it, to
+ * which its rounds must be raised.
+ */
+unsigned rnl__order_wait(struct rnl_order *order, struct rnl_job *job);
+
+/*
+ * Called when that job waits no more.  Returns false if a submit is raising its rounds: then that
+ * submit has the gate, and goes on with the job.
+ */
+bool rnl__order_waited(struct rnl_order *order);
+
+/*
+ * Called by an entered, counted job.  Returns the job at the gate, which the caller must raise to the
+ * tier, and then call _raised(); NULL: none waits there, or another thread raises it.
+ */
+struct rnl_job *rnl__order_raise(struct rnl_order *order, const struct rnl_job *job, unsigned *tier);
+
+/*
+ * Returns false if the caller must raise the job again, to *@tier.  @left: set to the job if the caller
+ * must call rnl__barrier_issued() for it.
+ */
+bool rnl__order_raised(struct rnl_order *order, unsigned *tier, struct rnl_job **left);
 
 /*
  * Called when the job at the gate was queued.  Returns the next job at the gate; NULL: another

@@ -8,9 +8,10 @@
 
 #include <runnel.h>
 
+#include "pool/inherit.h"
 #include "sys/atomic.h"
 
-#define NR_SLOTS 8u
+#define NR_SLOTS RNL__ROUND_SLOTS
 
 /*
  * `open`: the low half has the number of jobs that are not done << 1 | SLEEPER; the high half has

@@ -26,16 +26,16 @@ void rnl__rounds_init(struct rnl_barrier *b)
 /* Takes a free slot, with one user.  Returns -1 if there is none. */
 static int take_slot(struct rnl_barrier *b)
 {
-	_Atomic uint32_t *slots = rnl__atomic(&b->slots);
-	uint32_t used = rnl__peek(slots);
+	_Atomic uint64_t *slots = rnl__atomic(&b->slots);
+	uint64_t used = rnl__peek(slots);
 	unsigned slot;
 
 	do {
-		if (used == (1u << NR_SLOTS) - 1)
+		slot = (unsigned)__builtin_ctzll(~used);
+		if (slot >= NR_SLOTS)
 			return -1;
-		slot = (unsigned)__builtin_ctz(~used);
 		/* [rounds.S2] acquire: the slot as its last user left it; pairs with [rounds.S1] */
-	} while (!atomic_compare_exchange_weak_explicit(slots, &used, used | 1u << slot,
+	} while (!atomic_compare_exchange_weak_explicit(slots, &used, used | UINT64_C(1) << slot,
 							memory_order_acquire,
 							memory_order_relaxed));
 	/* relaxed: [rounds.O1] publishes it; no other thread changes a slot with 0 users */
@@ -53,7 +53,7 @@ void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 	/* relaxed: the next store publishes it */
 	atomic_store_explicit(waiting_of(b, slot), 0, memory_order_relaxed);
 	/* [rounds.S1] release: the slot is reset; pairs with [rounds.S2] */
-	atomic_fetch_and_explicit(rnl__atomic(&b->slots), ~(1u << slot), memory_order_release);
+	atomic_fetch_and_explicit(rnl__atomic(&b->slots), ~rnl__round_mask(slot), memory_order_release);
 	/* [rounds.S3] full barrier: free before the check for waiters; pairs with [waitq.W1] */
 	rnl__mb_after_rmw();
 	rnl__waitq_wake(b->pool);

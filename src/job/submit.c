@@ -31,6 +31,7 @@
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/classes.h"
+#include "pool/inherit.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
 #include "job/submit.h"
@@ -138,8 +139,11 @@ void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phas
 	stamp(pool, job);
 	rnl__job_note_cancels(job, pool);
 	rnl__job_accepted(job, phase);
-	if (job->barrier)
+	if (job->barrier) {
 		rnl__job_set_round(job, rnl__barrier_count(job->barrier));
+		if (!(job->flags & RNL__JOB_CHAINED))
+			rnl__inherit_count(job, job);
+	}
 	rnl__tsan_release(job);
 }
 
@@ -187,6 +191,8 @@ static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t p
 	for (struct rnl_job *job = rnl__job_then(first); job; job = rnl__job_then(job)) {
 		rnl__submit_accept(pool, job, RNL__JOB_QUEUED);
 		job->flags &= ~RNL__JOB_TIMED;
+		if (job->barrier)
+			rnl__inherit_count(job, first);
 	}
 }
 
@@ -297,6 +303,10 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 	if (order)
 		rnl__order_enter(order, job);
 	accept_chain(pool, job, RNL__JOB_QUEUED);
+	if (defer && rnl__job_follows(job))
+		rnl__barrier_raise(job, rnl__inherit_tier(job));
+	if (order)
+		rnl__barrier_raise_before(order, job);
 	if (!defer)
 		rnl__choose_put(job);
 	else if (!order || rnl__order_ready(job))

@@ -7,6 +7,7 @@
 #include "pool/choose.h"
 #include "pool/candidates.h"
 #include "pool/classes.h"
+#include "pool/inherit.h"
 #include "stream/job_flags.h"
 #include "pool/park.h"
 #include "pool/outside.h"
@@ -156,8 +157,14 @@ static int reserve_bounded(struct rnl_pool *pool, unsigned worker)
 /* Reserves for a job that is accepted already.  Returns false if the worker has left. */
 static bool reserve_accepted(struct rnl_pool *pool, unsigned worker)
 {
-	if (rnl__queue_reserve_accepted(&rnl__worker_at(pool, worker)->queue))
+	if (rnl__queue_reserve_accepted(&rnl__worker_at(pool, worker)->queue)) {
+		/*
+		 * [inherit.W2] full barrier: reserved before the put looks for a raise of the job's
+		 * round; pairs with [inherit.W1]
+		 */
+		rnl__mb_after_rmw();
 		return true;
+	}
 	took_back(pool, worker);
 	return false;
 }
@@ -343,6 +350,17 @@ static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed
 	rnl__idle_set_wake_one(&pool->idle_set, takers);
 }
 
+/* Puts a job that may have a smaller tier than the own class. */
+static __attribute__((noinline)) void choose_put_raised(struct rnl__queue *q, struct rnl_job *job)
+{
+	/* Read before the put, after which the job may be done. */
+	const unsigned lane = rnl__inherit_lane(q, job), tier = rnl__inherit_tier(job);
+
+	rnl__queue_put(q, job);
+	if (tier < RNL__TIER_OWN)
+		rnl__inherit_raise_lane(q, lane, tier);
+}
+
 RNL__FLAT
 void rnl__choose_put(struct rnl_job *job)
 {
@@ -361,7 +379,10 @@ void rnl__choose_put(struct rnl_job *job)
 	keyed = job->flags & RNL__JOB_KEYED;
 	takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] : RNL__ANY_WORKER;
 	expires_at = rnl__timer_expiry(job);
-	rnl__queue_put(&w->queue, job);
+	if (rnl__inherit_may(job) || job->flags & RNL__JOB_CLASSED)
+		choose_put_raised(&w->queue, job);
+	else
+		rnl__queue_put(&w->queue, job);
 	choose_wake(pool, w, keyed, takers);
 	if (expires_at != RNL__NEVER)
 		rnl__timer_expect(w, expires_at);
@@ -371,11 +392,16 @@ void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job 
 			  unsigned nr)
 {
 	struct rnl__worker *w = rnl__worker_at(pool, worker);
-	uint64_t expires_at = RNL__NEVER;
+	uint64_t expires_at = RNL__NEVER, tier = RNL__TIER_OWN;
 
-	for (unsigned i = 0; i < nr; i++)
+	for (unsigned i = 0; i < nr; i++) {
 		expires_at = rnl__smaller(expires_at, rnl__timer_expiry(jobs[i]));
+		if (rnl__inherit_may(jobs[i]))
+			tier = rnl__smaller(tier, rnl__inherit_tier(jobs[i]));
+	}
 	rnl__queue_put_row(&w->queue, jobs, nr);
+	if (tier < RNL__TIER_OWN)
+		rnl__inherit_raise_lane(&w->queue, RNL__LANE_OPEN, (unsigned)tier);
 	choose_wake(pool, w, false, RNL__ANY_WORKER);
 	if (expires_at != RNL__NEVER)
 		rnl__timer_expect(w, expires_at);

@@ -3,9 +3,11 @@
 #include "config.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "pool/candidates.h"
 #include "pool/classes.h"
+#include "pool/inherit.h"
 #include "pool/outside.h"
 #include "pool/park.h"
 #include "stream/job_flags.h"
@@ -71,14 +73,19 @@ static int claim_slot(struct rnl_class *c, const struct rnl_job *job)
 /* Counts a job that is inside and has a slot as accepted. */
 static void accept_in_class(struct rnl_class *c, struct rnl_job *job, unsigned slot)
 {
+	struct rnl__prioq *q = rnl__class_queue(c, queue_of(c, job));
+	const bool keyed = job->flags & RNL__JOB_KEYED;
+
 	/* A cancel reads them after the phase, which the accepted submit writes: [job.P3] */
 	rnl__job_set_class_slot(job, slot);
-	rnl__job_set_class_index(job, c->index);
+	rnl__job_set_class_index(job, c->index | (keyed ? RNL__CLASS_NO_SLOT : 0));
 	job->flags |= RNL__JOB_CLASSED;
 	rnl__figure_add_any(&c->accepted, 1);
-	if (!(job->flags & RNL__JOB_KEYED))
-		rnl__prioq_set_cost(rnl__class_queue(c, queue_of(c, job)), slot,
-				    rnl__cost_pack(rnl__cost_guess(&c->costs, (const void *)(uintptr_t)job->fn)));
+	if (keyed)
+		return;
+	rnl__prioq_set_cost(q, slot, rnl__cost_pack(rnl__cost_guess(&c->costs,
+								    (const void *)(uintptr_t)job->fn)));
+	rnl__prioq_set_tag(q, slot, rnl__inherit_may(job) ? rnl__inherit_tag(job) : 0);
 }
 
 /* Returns false if the class refuses the job, because it would be late. */
@@ -141,7 +148,7 @@ void rnl__classes_follow(struct rnl_pool *pool, struct rnl_job *job, unsigned in
 	/* relaxed: the job before it keeps the class */
 	atomic_fetch_add_explicit(&c->inside, 1, memory_order_relaxed);
 	rnl__figure_add_any(&c->accepted, 1);
-	rnl__job_set_class_index(job, index);
+	rnl__job_set_class_index(job, index | RNL__CLASS_NO_SLOT);
 	job->flags |= RNL__JOB_CLASSED;
 }
 
@@ -170,7 +177,8 @@ struct rnl__eventcount *rnl__classes_space(struct rnl_pool *pool, const struct r
 static uint64_t key_of(struct rnl_class *c, const struct rnl_job *job)
 {
 	if (rnl__figure_read(&c->order) == RNL_CLASS_DEADLINE && job->flags & RNL__JOB_DEADLINE)
-		return rnl__smaller((job->submit_ns + job->deadline_ns) >> RNL__CLASS_DEADLINE_SHIFT,
+		return rnl__smaller(RNL__CLASS_KEY_DEADLINE +
+				    ((job->submit_ns + job->deadline_ns) >> RNL__CLASS_DEADLINE_SHIFT),
 				    RNL__CLASS_KEY_HALF - 1);
 	/* relaxed: submits that do not know of each other have no order */
 	return RNL__CLASS_KEY_HALF + atomic_fetch_add_explicit(&c->ticket, 1, memory_order_relaxed) %
@@ -183,6 +191,14 @@ static unsigned one_of(uint64_t bits, unsigned random)
 	for (unsigned skip = random % (unsigned)__builtin_popcountll(bits); skip; skip--)
 		bits &= bits - 1;
 	return (unsigned)__builtin_ctzll(bits);
+}
+
+/* Returns the place of a job that has the key, and perhaps inherits a smaller tier. */
+static uint64_t raised_key(struct rnl_class *c, const struct rnl_job *job, uint64_t key)
+{
+	const uint64_t tier = rnl__inherit_tier(job), own = key & ((UINT64_C(1) << RNL__CLASS_KEY_TIER_SHIFT) - 1);
+
+	return tier < rnl__figure_read(&c->tier) ? tier << RNL__CLASS_KEY_TIER_SHIFT | own : key;
 }
 
 /*
@@ -220,6 +236,55 @@ static void put_job(struct rnl_pool *pool, struct rnl_class *c, struct rnl_job *
 		rnl__classes_expect(pool, expires_at);
 }
 
+/* Asks the timer thread to look at jobs with the tag. */
+static void ask_search(struct rnl_pool *pool, uint8_t tag)
+{
+	struct rnl__classes *classes = rnl__classes_of(pool);
+
+	/* [inherit.T1] release: the raise, for the search; pairs with [inherit.T2] */
+	atomic_fetch_or_explicit(&classes->tags[tag / 64], UINT64_C(1) << tag % 64, memory_order_release);
+	/* [inherit.T3] full barrier: the tag is set before the search is due; pairs with [classes.W1] */
+	rnl__mb_after_rmw();
+	rnl__classes_expect(pool, 0);
+}
+
+/* Returns true if a class of a larger tier has jobs queued. */
+static bool any_queued_after(struct rnl__classes *classes, unsigned tier)
+{
+	for (uint64_t bits = rnl__classes_used(classes) & ~UINT64_C(1); bits; bits &= bits - 1) {
+		struct rnl_class *c = rnl__class_at(classes, (unsigned)__builtin_ctzll(bits));
+
+		if (rnl__figure_read(&c->tier) > tier && rnl__class_has_queued(c))
+			return true;
+	}
+	return false;
+}
+
+void rnl__classes_raise(struct rnl_barrier *b, unsigned slot, unsigned tier)
+{
+	struct rnl_pool *pool = b->pool;
+	const unsigned round = rnl__inherit_wait(b, slot, tier);
+
+	if (round & RNL__ROUND_AT_WORKERS && tier < RNL__TIER_OWN)
+		rnl__inherit_raise_workers(pool, tier);
+	if (round && any_queued_after(rnl__classes_of(pool), tier))
+		ask_search(pool, rnl__inherit_tag_of(b));
+}
+
+/* Puts a job that may inherit a tier. */
+static __attribute__((noinline)) void put_raised(struct rnl_pool *pool, struct rnl_class *c,
+						 struct rnl_job *job, uint64_t expires_at)
+{
+	struct rnl__classes *classes = rnl__classes_of(pool);
+	const uint32_t raises = rnl__inherit_raises(classes);
+	const uint8_t tag = rnl__inherit_tag(job);
+
+	put_job(pool, c, job, raised_key(c, job, key_of(c, job)), expires_at);
+	/* A round was raised meanwhile, and its search may not have found the job. */
+	if (rnl__inherit_raises(classes) != raises)
+		ask_search(pool, tag);
+}
+
 void rnl__classes_put(struct rnl_job *job)
 {
 	struct rnl_pool *pool = job->pool;
@@ -233,17 +298,22 @@ void rnl__classes_put(struct rnl_job *job)
 		job->link = (void *)(uintptr_t)rnl__now();
 	if (!rnl__class_has_queued(c))
 		rnl__classes_owe_nothing(rnl__classes_of(pool), c);
-	put_job(pool, c, job, key_of(c, job), cancelled ? 0 : rnl__timer_expiry(job));
+	if (rnl__inherit_may(job))
+		put_raised(pool, c, job, cancelled ? 0 : rnl__timer_expiry(job));
+	else
+		put_job(pool, c, job, key_of(c, job), cancelled ? 0 : rnl__timer_expiry(job));
 }
 
 uint32_t rnl__classes_slot(const struct rnl_job *job)
 {
 	/* relaxed: [job.P2] has read the phase that the submit wrote last */
 	const uint32_t index = atomic_load_explicit(rnl__atomic((uint8_t *)&job->class_index),
-						    memory_order_relaxed) & RNL__CLASS_INDEX;
+						    memory_order_relaxed);
 
+	if (index & RNL__CLASS_NO_SLOT)
+		return 0;
 	/* relaxed: like the index */
-	return index << 16 | atomic_load_explicit(rnl__atomic((uint16_t *)&job->class_slot),
+	return (index & RNL__CLASS_INDEX) << 16 | atomic_load_explicit(rnl__atomic((uint16_t *)&job->class_slot),
 						  memory_order_relaxed);
 }
 
@@ -352,13 +422,16 @@ bool rnl__classes_search_begin(struct rnl_pool *pool, struct rnl__class_search *
 	atomic_store_explicit(&classes->due, RNL__NEVER, memory_order_relaxed);
 	/*
 	 * [classes.W1] full barrier: a put after the coming scan finds NEVER here, and sets its own
-	 * time; pairs with [prioq.M2]
+	 * time; pairs with [prioq.M2], [inherit.T3]
 	 */
 	rnl__full_barrier();
+	rnl__inherit_take_tags(classes, s->tags);
+	if (s->all)
+		memset(s->tags, 0xff, sizeof(s->tags));
 	return true;
 }
 
-/* Takes the next job of a queue that was cancelled or has expired, and puts others back. */
+/* Takes the next job of a queue that was cancelled or has expired, and puts others back, some raised. */
 static struct rnl_job *search_class_queue(struct rnl_pool *pool, struct rnl_class *c,
 				    struct rnl__class_search *s)
 {
@@ -366,7 +439,7 @@ static struct rnl_job *search_class_queue(struct rnl_pool *pool, struct rnl_clas
 	struct rnl_job *job;
 	uint64_t key;
 
-	while ((job = rnl__prioq_scan(q, &s->slot, s->now, s->all, &key, &s->due)) != NULL) {
+	while ((job = rnl__prioq_scan(q, &s->slot, s->now, s->tags, &key, &s->due)) != NULL) {
 		uint64_t expires_at = rnl__timer_expiry(job);
 
 		if (!rnl__job_follows(job) && (expires_at <= s->now || s->cancelled(job))) {
@@ -374,7 +447,7 @@ static struct rnl_job *search_class_queue(struct rnl_pool *pool, struct rnl_clas
 			give_slot_back(pool, c, q, s->slot - 1);
 			return job;
 		}
-		put_job(pool, c, job, key, expires_at);
+		put_job(pool, c, job, raised_key(c, job, key), expires_at);
 	}
 	return NULL;
 }

@@ -30,22 +30,30 @@
 
 #define RNL__CLASSES_NR (RNL_CLASSES_MAX + 1) /* [0]: the pool's own */
 
-/* Of a job's `class_index`: its class's place in the table; its class has been charged. */
+/* Of a job's `class_index`: its class's place in the table; and flags. */
 #define RNL__CLASS_INDEX 63u
-#define RNL__CLASS_CHARGED 128u
+#define RNL__CLASS_NO_SLOT 64u	/* the job is not queued in its class */
+#define RNL__CLASS_CHARGED 128u	/* its class has been charged */
 
 #define RNL__CLASS_ID_BITS 6u	/* of a class's id: its place in the table */
 
-/* Keys of a class's queue: a deadline by 1024 ns, or from the half on the number of a submit. */
+/*
+ * Keys of a class's queue: a deadline by 1024 ns, from KEY_DEADLINE on; or from the half on the number
+ * of a submit.  A raised job's key is the tier << KEY_TIER_SHIFT | what fits of the job's own key.
+ */
 #define RNL__CLASS_KEY_HALF (UINT64_C(1) << (RNL__PRIOQ_KEY_BITS - 1))
+#define RNL__CLASS_KEY_TIER_SHIFT 42
+#define RNL__CLASS_KEY_DEADLINE ((uint64_t)RNL__TIERS << RNL__CLASS_KEY_TIER_SHIFT)
 #define RNL__CLASS_DEADLINE_SHIFT 10
 
 struct rnl__classes {
 	_Atomic uint64_t used;		/* a bit for each class that a worker may choose */
+	_Atomic uint32_t raises;	/* of rounds, so far: inherit.h */
 	_Atomic(struct rnl_class *) list[RNL__CLASSES_NR]; /* NULL: never used */
 	/* Times at which the timer thread must search for jobs, or wake a worker for a rate. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t due, wake_at;
 	_Atomic uint32_t lost_marks;	/* cancels whose job was not in the slot that it named */
+	_Atomic uint64_t tags[RNL__PRIOQ_TAGS / 64]; /* of jobs that may have to be raised */
 	struct rnl__share_clock clocks[RNL_DEVICES_MAX];
 	struct rnl__cut cuts[RNL_DEVICES_MAX]; /* large copies of lower classes, by device */
 	struct rnl__eventcount ended;	/* for the destroy of a class */
@@ -124,6 +132,12 @@ bool rnl__classes_admit(struct rnl_class *c, const struct rnl_job *job, uint64_t
 /* Takes that back. */
 void rnl__classes_leave(struct rnl_pool *pool, struct rnl_job *job);
 
+/*
+ * Raises a round, which a job of the tier waits for, and the jobs of the round that are queued.  The
+ * round stays until the return.
+ */
+void rnl__classes_raise(struct rnl_barrier *b, unsigned round, unsigned tier);
+
 /* Puts an entered and accepted job, and wakes a worker. */
 void rnl__classes_put(struct rnl_job *job);
 
@@ -176,10 +190,10 @@ void rnl__class_unkeep(struct rnl_class *c, const struct rnl_job *job);
 /* ---- for workers --------------------------------------------------------------- */
 
 /*
- * Takes the job to start next.  @own: the pool's own class has one.  Returns NULL if it is the turn
- * of the own class, or if there is no job.
+ * Takes the job to start next.  @from: the worker whose queue has one of the pool's own class; NULL:
+ * none has.  Returns NULL if it is the turn of the own class, or if there is no job.
  */
-struct rnl_job *rnl__classes_take(struct rnl__worker *w, bool own);
+struct rnl_job *rnl__classes_take(struct rnl__worker *w, struct rnl__worker *from);
 
 /* Wakes an idle worker, among these, that serves the class.  A full barrier must precede. */
 bool rnl__classes_wake_idle(struct rnl_pool *pool, struct rnl_class *c, const uint64_t *among);
@@ -219,11 +233,12 @@ void rnl__classes_lower(struct rnl_pool *pool, _Atomic uint64_t *due, uint64_t a
 /* Returns that time. */
 uint64_t rnl__classes_due(struct rnl_pool *pool);
 
-/* A search for jobs that were cancelled or have expired. */
+/* A search for jobs that were cancelled or have expired; it raises jobs that inherit a tier. */
 struct rnl__class_search {
 	bool (*cancelled)(const struct rnl_job *job);
 	uint64_t now;
 	bool all;			/* jobs may have been cancelled together */
+	uint64_t tags[RNL__PRIOQ_TAGS / 64]; /* of jobs to look at; set by the search */
 	bool marked;			/* a job may have been cancelled */
 	unsigned class, queue, slot;	/* where it goes on */
 	uint64_t due;

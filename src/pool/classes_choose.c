@@ -3,9 +3,11 @@
 #include "config.h"
 
 #include "pool/classes.h"
+#include "pool/inherit.h"
 #include "pool/outside.h"
 #include "stream/job_flags.h"
 #include "sys/clock.h"
+#include "sys/sizes.h"
 
 bool rnl__classes_wake_idle(struct rnl_pool *pool, struct rnl_class *c, const uint64_t *among)
 {
@@ -95,20 +97,32 @@ static bool has_no_limits(struct rnl_pool *pool)
 	return rnl__pool_stops(pool) || rnl__pool_failed(pool);
 }
 
-/* Chooses a class; NULL: no class may start a job.  @at: lowered to when a rate allows one. */
-static struct rnl_class *choose_class(struct rnl__worker *w, uint64_t among, uint64_t now, uint64_t *at)
+/* Returns the tier of the first job of the class's queue. */
+static uint32_t tier_of_first(struct rnl_class *c, struct rnl__prioq *queue)
+{
+	return (uint32_t)rnl__smaller(rnl__figure_read(&c->tier),
+				      rnl__prioq_first(queue) >> RNL__CLASS_KEY_TIER_SHIFT);
+}
+
+/*
+ * Chooses a class; NULL: no class may start a job.  @own_tier: of the pool's own class.  @at: lowered to
+ * when a rate allows one.
+ */
+static struct rnl_class *choose_class(struct rnl__worker *w, uint64_t among, uint32_t own_tier,
+				      uint64_t now, uint64_t *at)
 {
 	struct rnl__classes *classes = rnl__classes_of(w->pool);
 	struct rnl__class_choice best = { 0 };
 
 	for (uint64_t bits = among; bits; bits &= bits - 1) {
 		struct rnl_class *c = rnl__class_at(classes, (unsigned)__builtin_ctzll(bits));
+		struct rnl__prioq *queue = c->index ? queue_for(c, w) : NULL;
 
-		if (!serves_class(w, c) || (c->index && !queue_for(c, w)))
+		if (!serves_class(w, c) || (c->index && !queue))
 			continue;
 		if (__builtin_expect(has_no_limits(w->pool), false))
 			return c;
-		rnl__class_compare(c, now, &best, at);
+		rnl__class_compare(c, queue ? tier_of_first(c, queue) : own_tier, now, &best, at);
 	}
 	return best.class;
 }
@@ -170,18 +184,19 @@ static struct rnl_job *take_of(struct rnl__worker *w, struct rnl_class *c, uint6
 	return job;
 }
 
-struct rnl_job *rnl__classes_take(struct rnl__worker *w, bool own)
+struct rnl_job *rnl__classes_take(struct rnl__worker *w, struct rnl__worker *from)
 {
 	struct rnl__classes *classes = rnl__classes_of(w->pool);
-	uint64_t among = rnl__classes_used(classes) & (own ? UINT64_MAX : ~UINT64_C(1));
+	uint64_t among = rnl__classes_used(classes) & (from ? UINT64_MAX : ~UINT64_C(1));
+	const uint32_t own_tier = from ? rnl__inherit_tier_at(w, from) : RNL__TIER_OWN;
 	uint64_t now, at = RNL__NEVER;
 	struct rnl_class *c;
 	struct rnl_job *job;
 
 	if (w->in_staff)
-		note_own(w->pool, own);
+		note_own(w->pool, from);
 	now = rnl__now();
-	while ((c = choose_class(w, among, now, &at)) != NULL && c->index) {
+	while ((c = choose_class(w, among, own_tier, now, &at)) != NULL && c->index) {
 		job = take_of(w, c, now);
 		if (job)
 			return job;
@@ -209,7 +224,8 @@ bool rnl__classes_have(struct rnl__worker *w)
 {
 	struct rnl__classes *classes = rnl__classes_of(w->pool);
 	uint64_t at = RNL__NEVER;
-	bool have = choose_class(w, rnl__classes_used(classes) & ~UINT64_C(1), rnl__now(), &at);
+	bool have = choose_class(w, rnl__classes_used(classes) & ~UINT64_C(1), RNL__TIER_OWN,
+				 rnl__now(), &at);
 
 	if (!have && at != RNL__NEVER)
 		rnl__classes_lower(w->pool, &classes->wake_at, at);

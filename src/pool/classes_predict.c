@@ -40,10 +40,13 @@ static uint64_t estimate_of(uint16_t cost)
 	return ns + ns / 1024;
 }
 
-/* Returns the deadline that a key has. */
-static uint64_t deadline_of_key(uint64_t key)
+/* Returns the deadline that a key has; a raised job goes before all others. */
+static uint64_t deadline_of_key(uint64_t key, uint64_t now)
 {
-	return key < RNL__CLASS_KEY_HALF - 1 ? key << RNL__CLASS_DEADLINE_SHIFT : RNL__NEVER;
+	if (key < RNL__CLASS_KEY_DEADLINE)
+		return now;
+	return key < RNL__CLASS_KEY_HALF - 1 ?
+		       (key - RNL__CLASS_KEY_DEADLINE) << RNL__CLASS_DEADLINE_SHIFT : RNL__NEVER;
 }
 
 /* Returns the estimates of the jobs that are queued in the class.  @p: also counts each; or NULL. */
@@ -62,7 +65,7 @@ static uint64_t work_of(struct rnl_class *c, unsigned device, struct rnl__predic
 			const uint64_t ns = part * estimate_of(cost);
 
 			if (p)
-				rnl__predict_queued(p, deadline_of_key(key), ns);
+				rnl__predict_queued(p, deadline_of_key(key, p->now), ns);
 			sum += ns;
 		}
 	}

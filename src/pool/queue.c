@@ -25,6 +25,9 @@ void rnl__queue_init(struct rnl__queue *q, bool places)
 	atomic_init(&q->taken_seen, 0);
 	atomic_init(&q->limit, 0);
 	atomic_init(&q->due, RNL__NEVER);
+	for (unsigned i = 0; i < RNL__RAISED_LANES; i++)
+		for (unsigned tier = 0; tier < RNL__TIER_OWN; tier++)
+			atomic_init(&q->raised[i][tier], 0);
 	q->keyed_next = false;
 	q->places = q->takes_placed = places;
 }

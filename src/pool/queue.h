@@ -33,7 +33,10 @@
 
 #include <runnel.h>
 
+#include "class/class.h"
 #include "pool/lane.h"
+
+#define RNL__RAISED_LANES 4u	/* the keyed ones, `open`, `placed` */
 
 struct rnl__queue {
 	struct rnl__lane keyed[2];
@@ -51,6 +54,8 @@ struct rnl__queue {
 	 */
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
 	bool takes_placed;		/* equal to `places` */
+	/* By lane and tier: jobs up to this one of the lane's are raised; see inherit.h. */
+	_Atomic uint64_t raised[RNL__RAISED_LANES][RNL__TIER_OWN];
 };
 
 /* Returns the keyed lane of a staff's generation. */

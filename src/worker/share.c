@@ -138,12 +138,13 @@ static bool has_room(struct rnl__worker *w)
 
 struct rnl_job *rnl__share_take_classed(struct rnl__worker *w)
 {
-	bool own;
+	struct rnl__worker *from = w;
 
 	if (__builtin_expect(!rnl__classes_any(w->pool), true) || !takes_classed(w) || !has_room(w))
 		return NULL;
-	own = rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)) || rnl__share_victim(w);
-	return rnl__classes_take(w, own);
+	if (!rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)))
+		from = rnl__share_victim(w);
+	return rnl__classes_take(w, from);
 }
 
 bool rnl__share_has_classed(struct rnl__worker *w)

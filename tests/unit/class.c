@@ -99,7 +99,8 @@ static bool start(struct work *work, uint64_t *at)
 
 	for (unsigned i = 0; i < model.nr_clients; i++)
 		if (!model.clients[i].sleeps)
-			rnl__class_compare(&model.clients[i].class, model.now, &best, at);
+			rnl__class_compare(&model.clients[i].class, model.clients[i].class.tier,
+					   model.now, &best, at);
 	if (!best.class)
 		return false;
 	c = rnl_container_of(best.class, struct client, class);

@@ -10,6 +10,7 @@
 
 enum { NR = 300 };
 
+static const uint64_t no_tags[4], all_tags[4] = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
 static struct rnl_job jobs[NR];
 
 /* ---- one thread ---------------------------------------------------------- */
@@ -174,7 +175,7 @@ TEST(a_scan_takes_what_has_expired_or_is_marked_and_finds_the_next_expiry)
 	ck_assert(rnl__prioq_mark(&q, entries[77].slot, &jobs[77]));
 	ck_assert(!rnl__prioq_mark(&q, 4711, &jobs[0]));	/* not a slot */
 	ck_assert(!rnl__prioq_mark(&q, entries[78].slot, &jobs[77]));
-	while ((job = rnl__prioq_scan(&q, &at, 119, false, &key, &due)) != NULL) {
+	while ((job = rnl__prioq_scan(&q, &at, 119, no_tags, &key, &due)) != NULL) {
 		const ptrdiff_t i = job - jobs;
 
 		ck_assert(i < 20 || i == 77);
@@ -184,12 +185,31 @@ TEST(a_scan_takes_what_has_expired_or_is_marked_and_finds_the_next_expiry)
 	}
 	ck_assert_uint_eq(found, 21);
 	ck_assert_uint_eq(due, 120);
-	for (at = 0, found = 0; rnl__prioq_scan(&q, &at, 0, true, &key, &due);)
+	for (at = 0, found = 0; rnl__prioq_scan(&q, &at, 0, all_tags, &key, &due);)
 		found++;
 	ck_assert_uint_eq(found, 79);
 	ck_assert(!rnl__prioq_holds(&q));
 	/* The slots are still claimed. */
 	ck_assert_int_eq(rnl__prioq_claim(&q, &jobs[0]), -1);
+	rnl__prioq_fini(&q);
+}
+
+TEST(a_scan_takes_jobs_that_have_a_tag_of_the_set)
+{
+	const uint64_t tags[4] = { [0] = 1 << 7, [3] = UINT64_C(1) << 63 };
+	const uint8_t each[] = { 0, 7, 8, 255, 71 };
+	struct rnl__prioq q;
+	unsigned at = 0;
+	uint64_t key, due = RNL__NEVER;
+
+	must(rnl__prioq_init(&q, 100));
+	for (unsigned i = 0; i < COUNT(each); i++) {
+		(void)put(&q, i, 10 + i, RNL__NEVER);
+		rnl__prioq_set_tag(&q, entries[i].slot, each[i]);
+	}
+	ck_assert_ptr_eq(rnl__prioq_scan(&q, &at, 0, tags, &key, &due), &jobs[1]);
+	ck_assert_ptr_eq(rnl__prioq_scan(&q, &at, 0, tags, &key, &due), &jobs[3]);
+	ck_assert_ptr_null(rnl__prioq_scan(&q, &at, 0, tags, &key, &due));
 	rnl__prioq_fini(&q);
 }
 
@@ -204,12 +224,12 @@ TEST(a_mark_before_the_put_is_found_by_the_put)
 	slot = rnl__prioq_claim(&q, &jobs[0]);
 	ck_assert(rnl__prioq_mark(&q, (unsigned)slot, &jobs[0]));
 	ck_assert_int_eq(rnl__prioq_put(&q, (unsigned)slot, &jobs[0], 5, 1000), -1);
-	ck_assert_ptr_eq(rnl__prioq_scan(&q, &at, 0, false, &key, &due), &jobs[0]);
+	ck_assert_ptr_eq(rnl__prioq_scan(&q, &at, 0, no_tags, &key, &due), &jobs[0]);
 	ck_assert_uint_eq(key, 5);
 	/* It is put back, and stays. */
 	ck_assert_int_eq(rnl__prioq_put(&q, (unsigned)slot, &jobs[0], key, 1000), 0);
 	at = 0;
-	ck_assert_ptr_null(rnl__prioq_scan(&q, &at, 0, false, &key, &due));
+	ck_assert_ptr_null(rnl__prioq_scan(&q, &at, 0, no_tags, &key, &due));
 	ck_assert_uint_eq(due, 1000);
 	rnl__prioq_fini(&q);
 }
@@ -276,7 +296,7 @@ static void *scan_all(void *arg)
 
 		for (unsigned i = 0; i < 64; i++)
 			(void)rnl__prioq_mark(&crowd->q, i, atomic_load(&crowd->q.slots[i].job));
-		while ((job = rnl__prioq_scan(&crowd->q, &at, 0, false, &key, &due)) != NULL) {
+		while ((job = rnl__prioq_scan(&crowd->q, &at, 0, no_tags, &key, &due)) != NULL) {
 			(void)rnl__prioq_put(&crowd->q, at - 1, job, key, RNL__NEVER);
 			atomic_fetch_add(&crowd->nr_back, 1);
 		}
@@ -391,7 +411,7 @@ TEST(no_mark_beside_a_put_is_lost, .loops = 100)
 	b.slot = rnl__prioq_claim(&b.q, &b.job);
 	must(pthread_create(&thread, NULL, put_beside, &b));
 	ck_assert(rnl__prioq_mark(&b.q, (unsigned)b.slot, &b.job));
-	found = rnl__prioq_scan(&b.q, &at, 0, false, &key, &due);
+	found = rnl__prioq_scan(&b.q, &at, 0, no_tags, &key, &due);
 	must(pthread_join(thread, &told));
 	ck_assert_msg(found || told, "neither the scan nor the put has seen the mark");
 	rnl__prioq_fini(&b.q);
