@@ -216,6 +216,7 @@ static void *begin_row(struct bench_run *run)
 	low.priority = 3;
 	high.priority = -4;
 	high.nr_workers = 1;
+	high.spin_us = 2000;	/* a sample begins 1 ms after the last one */
 	bench_rnl(rnl_class_create(&b->low, b->pool, &low), "rnl_class_create");
 	bench_rnl(rnl_class_create(&b->high, b->pool, &high), "rnl_class_create");
 	return b;
