@@ -74,6 +74,7 @@ done
 
 # ---- servers ---------------------------------------------------------------------
 serves() {	# serves NAME: 200 clients, 20 at a time: some leave, the others get right answers
+	: >"$dir/out"	# it has the port of the server before
 	timeout 120 "$dir/app" 0 >"$dir/out" 2>"$dir/err" &
 	server=$!
 	for _ in $(seq 300); do
