@@ -194,7 +194,7 @@ RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request 
  *	the batcher or the pool is closed; -EIO the device has failed; -EBUSY the request was
  *	committed before and is not released; -EINVAL request is NULL or not reserved, or its
  *	barrier is of another pool, or its job has a setting that requests do not support: a barrier
- *	to come after, a next job, a deadline, urgency, a device, gathering, a replay, a class; or
+ *	to come after, a next job, a deadline, a device, gathering, a replay, a class; or
  *	the batcher's class has ended; -EOWNERDEAD.
  *	On failure the slot remains the caller's.
  * Since: 0.1

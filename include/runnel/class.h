@@ -54,7 +54,7 @@
  * other classes' floors hold. A chain is in the place of its first job. Jobs that are queued in
  * their class inherit within some ms. Jobs that wait for a barrier themselves inherit when they are
  * queued, but those that they wait for inherit only from jobs submitted before them. Jobs submitted
- * before the pool's first class was created do not inherit.
+ * before the pool's first class was created do not inherit, nor do jobs of maps and batchers.
  *
  * This header may still change before version 1.0.
  */
@@ -146,7 +146,7 @@ struct rnl_class_attr {
  *	too. -EINVAL classp or pool is NULL, an attribute is out of its range, or one is for workers
  *	or SMs that the class or the pool does not have, which is logged; -E2BIG attr is newer than
  *	the library and sets a field that the library does not know; -EAGAIN the pool has
- *	RNL_CLASSES_MAX classes, or too few of nr_class_workers in a row are left, which is logged;
+ *	RNL_CLASSES_MAX classes; or too few of nr_class_workers in a row are left, which is logged;
  *	-EBUSY on a worker of the pool, with
  *	nr_workers; the errors of rnl_pool_resize() for workers that cannot start; -ESHUTDOWN the
  *	pool is closed; -ENOMEM; -EOWNERDEAD.
@@ -162,7 +162,8 @@ RNL_API int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
  * @cls: may be NULL. It may still be read by rnl_class_read_stats() until the pool ends or another
  *	class is created.
  * Context: blocks. On a worker of the pool it does not wait, and the class stays until the pool's
- *	end, which is logged.
+ *	end, which is logged. If the class has workers of its own, it also waits until these have
+ *	returned from callbacks, and, like the creation, for a concurrent rnl_pool_resize().
  * Since: 0.2
  */
 RNL_API void rnl_class_destroy(struct rnl_class *cls);

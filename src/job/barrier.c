@@ -115,7 +115,7 @@ static unsigned list_joined(struct rnl_barrier *b, unsigned *nextp, struct joine
 		if (place)
 			joined[nr++] = (struct joined){ worker_at(place), place };
 		else if (i >= NR_PLACES && others >> worker % 64 & 1 && !has_place(b, worker) &&
-			 rnl__worker_has_stream(rnl__worker_at(b->pool, worker)))
+			 rnl__worker_is_made(rnl__worker_at(b->pool, worker)))
 			joined[nr++] = (struct joined){ worker, 0 };
 	}
 	*nextp = i;
@@ -354,9 +354,17 @@ void rnl__barrier_raise(const struct rnl_job *job, unsigned tier)
 {
 	struct rnl_barrier *b;
 
-	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++)
-		if (round_before(job, i) != RNL__NO_ROUND)
-			rnl__classes_raise(b, round_before(job, i), tier);
+	if (!rnl__classes_of(job->pool))
+		return;
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++) {
+		unsigned round = round_before(job, i);
+
+		/* Each round counts the round before as a job. */
+		for (unsigned n = 0; n < RNL__ROUND_SLOTS && round != RNL__NO_ROUND; n++) {
+			rnl__classes_raise(b, round, tier);
+			round = rnl__rounds_before(b, round);
+		}
+	}
 }
 
 bool rnl__barrier_ready(const struct rnl_job *job)

@@ -65,6 +65,16 @@ static unsigned next_after(struct rnl_barrier *b, unsigned slot)
 	return rnl__peek(rnl__atomic(&b->users[slot])) >> NEXT_OF_USERS;
 }
 
+unsigned rnl__rounds_before(struct rnl_barrier *b, unsigned slot)
+{
+	const uint64_t slots = rnl__peek(rnl__atomic(&b->slots));
+
+	for (unsigned i = 0; i < NR_SLOTS; i++)
+		if (i != slot && slots >> i & 1 && waiting_now(b, i) & FOLLOWED && next_after(b, i) == slot)
+			return i;
+	return RNL__NO_ROUND;
+}
+
 /* ---- the jobs that wait -------------------------------------------------- */
 
 static void rounds_add(struct rnl__jobs *jobs, struct rnl_job *job)

@@ -82,6 +82,9 @@ void rnl__rounds_leave(struct rnl_barrier *barrier, unsigned round);
 bool rnl__rounds_issued(struct rnl_barrier *barrier, unsigned round);
 bool rnl__rounds_ended(struct rnl_barrier *barrier, unsigned round);
 
+/* Returns the slot of the round that a round counts, if that may not have ended; or RNL__NO_ROUND. */
+unsigned rnl__rounds_before(struct rnl_barrier *barrier, unsigned round);
+
 /* Defers the job until the round is issued.  Returns false if it is issued already. */
 bool rnl__rounds_defer(struct rnl_barrier *barrier, unsigned round, struct rnl_job *job);
 

@@ -8,6 +8,7 @@
 #include "sys/sizes.h"
 
 #define NAP_NS 50000		/* shorter sleeps may last longer than a piece */
+#define NAP_MAX_NS 1000000
 
 /* A thread that waits for its turn. */
 struct rnl__cut_waiter {
@@ -128,16 +129,17 @@ struct cutting {
 };
 
 /* Waits until the device has copied a piece, which is the only work on the stream. */
-static int await_piece(struct rnl__cut_turn *t, bool whole)
+static int await_piece(struct rnl__cut_turn *t, size_t bytes)
 {
-	const uint64_t begin = rnl__now();
+	const uint64_t begin = rnl__now(), nap = t->piece_ns * bytes / RNL__CUT_BYTES / 2;
 	int ret;
 
-	if (whole && t->piece_ns / 2 > NAP_NS)
-		rnl__nap(t->piece_ns / 2);
+	/* One slow piece, of a stopped process for example, must not make the next ones sleep. */
+	if (nap > NAP_NS)
+		rnl__nap(rnl__smaller(nap, NAP_MAX_NS));
 	ret = rnl__thread.stream->device->ops->wait(RNL__NEVER);
-	if (whole)
-		t->piece_ns = rnl__now() - begin;
+	if (bytes >= RNL__CUT_BYTES / 2)
+		t->piece_ns = (rnl__now() - begin) * RNL__CUT_BYTES / bytes;
 	return ret;
 }
 
@@ -150,7 +152,7 @@ static int make_piece(const struct rnl__copy *piece, void *arg)
 		let_pass(c->turn, c->rank, c->nr % RNL__CUT_PIECES == 0);
 	c->nr++;
 	ret = rnl__thread.stream->device->ops->copy(piece);
-	return ret ? ret : await_piece(c->turn, piece->width * piece->rows == RNL__CUT_BYTES);
+	return ret ? ret : await_piece(c->turn, piece->width * piece->rows);
 }
 
 int rnl__cut_copy(struct rnl__cut_turn *t, unsigned rank, const struct rnl__copy *c)

@@ -33,7 +33,7 @@ struct rnl__cut_turn {
 	pthread_mutex_t lock;
 	bool taken;			/* if not, no thread waits */
 	struct rnl__cut_waiter *first;	/* threads that wait: by rank, then in their order */
-	uint64_t piece_ns;		/* what the last whole piece took; of the turn's thread */
+	uint64_t piece_ns;		/* what a whole piece takes, by the last one; of the turn's thread */
 };
 
 /* Large copies of a device: to it, from it. */

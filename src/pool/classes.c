@@ -196,9 +196,18 @@ static unsigned one_of(uint64_t bits, unsigned random)
 /* Returns the place of a job that has the key, and perhaps inherits a smaller tier. */
 static uint64_t raised_key(struct rnl_class *c, const struct rnl_job *job, uint64_t key)
 {
-	const uint64_t tier = rnl__inherit_tier(job), own = key & ((UINT64_C(1) << RNL__CLASS_KEY_TIER_SHIFT) - 1);
+	const uint64_t tier = rnl__inherit_tier(job), half = UINT64_C(1) << (RNL__CLASS_KEY_TIER_SHIFT - 1);
+	uint64_t own;
 
-	return tier < rnl__figure_read(&c->tier) ? tier << RNL__CLASS_KEY_TIER_SHIFT | own : key;
+	if (tier >= rnl__figure_read(&c->tier))
+		return key;
+	if (key < RNL__CLASS_KEY_DEADLINE)	/* it was raised before */
+		own = key % (2 * half);
+	else if (key < RNL__CLASS_KEY_HALF - 1)
+		own = (key - RNL__CLASS_KEY_DEADLINE) >> RNL__CLASS_KEY_RAISED_SHIFT;
+	else
+		own = half + key % half;
+	return tier << RNL__CLASS_KEY_TIER_SHIFT | own;
 }
 
 /*
@@ -440,6 +449,8 @@ static struct rnl_job *search_class_queue(struct rnl_pool *pool, struct rnl_clas
 	uint64_t key;
 
 	while ((job = rnl__prioq_scan(q, &s->slot, s->now, s->tags, &key, &s->due)) != NULL) {
+		const uint32_t raises = rnl__inherit_raises(rnl__classes_of(pool));
+		const uint8_t tag = rnl__inherit_tag(job);
 		uint64_t expires_at = rnl__timer_expiry(job);
 
 		if (!rnl__job_follows(job) && (expires_at <= s->now || s->cancelled(job))) {
@@ -448,6 +459,9 @@ static struct rnl_job *search_class_queue(struct rnl_pool *pool, struct rnl_clas
 			return job;
 		}
 		put_job(pool, c, job, raised_key(c, job, key), expires_at);
+		/* Its round was raised while the queue did not have it. */
+		if (tag && rnl__inherit_raises(rnl__classes_of(pool)) != raises)
+			ask_search(pool, tag);
 	}
 	return NULL;
 }

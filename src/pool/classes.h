@@ -39,10 +39,12 @@
 
 /*
  * Keys of a class's queue: a deadline by 1024 ns, from KEY_DEADLINE on; or from the half on the number
- * of a submit.  A raised job's key is the tier << KEY_TIER_SHIFT | what fits of the job's own key.
+ * of a submit.  A raised job's key is the tier << KEY_TIER_SHIFT, and what fits of the job's own
+ * key, also in two halves: deadlines by 64 times as much.
  */
 #define RNL__CLASS_KEY_HALF (UINT64_C(1) << (RNL__PRIOQ_KEY_BITS - 1))
 #define RNL__CLASS_KEY_TIER_SHIFT 42
+#define RNL__CLASS_KEY_RAISED_SHIFT 6
 #define RNL__CLASS_KEY_DEADLINE ((uint64_t)RNL__TIERS << RNL__CLASS_KEY_TIER_SHIFT)
 #define RNL__CLASS_DEADLINE_SHIFT 10
 

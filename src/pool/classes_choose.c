@@ -160,7 +160,8 @@ static struct rnl_job *take_of(struct rnl__worker *w, struct rnl_class *c, uint6
 	struct rnl_job *job;
 	unsigned slot;
 
-	if (!queue || !rnl__class_start(c, now, has_no_limits(pool), &start))
+	/* The class may have ended since, and its place have one with workers of its own. */
+	if (!queue || !serves_class(w, c) || !rnl__class_start(c, now, has_no_limits(pool), &start))
 		return NULL;
 	job = rnl__prioq_take(queue, &slot);
 	if (!job) {

@@ -101,12 +101,14 @@ static void read_other(struct rnl__predict *p, struct rnl_pool *pool, struct rnl
 		rnl__predict_other(p, ns, rnl__figure_read(&other->weight));
 }
 
-/* Returns how many workers are busy: all, if other classes have work for them. */
-static unsigned nr_busy(struct rnl_pool *pool, const struct rnl__predict *p)
+/* Returns how many workers are busy: the class's own, or all, if other classes have work for them. */
+static unsigned nr_busy(struct rnl_pool *pool, const struct rnl_class *c, const struct rnl__predict *p)
 {
 	struct rnl__classes *classes = rnl__classes_of(pool);
 	unsigned nr = 0;
 
+	if (rnl__class_workers(c))
+		return (unsigned)__builtin_popcountll(rnl__class_workers(c));
 	if (p->nr_others || p->before_ns)
 		return rnl__pool_staff(pool).nr;
 	for (unsigned i = 0; i < pool->devices.nr; i++)
@@ -122,10 +124,11 @@ static void read_others(struct rnl__predict *p, struct rnl_pool *pool, struct rn
 		struct rnl_class *other = rnl__class_at(classes, (unsigned)__builtin_ctzll(bits));
 
 		p->under_way_ns += rnl__figure_read(&other->under_way_ns);
-		if (other != c)
+		/* Workers of its own wait for no other class. */
+		if (other != c && !rnl__class_workers(c))
 			read_other(p, pool, c, other, device);
 	}
-	p->nr_busy = nr_busy(pool, p);
+	p->nr_busy = nr_busy(pool, c, p);
 }
 
 /* Reads all that goes before a job.  @deadline: RNL__NEVER: none. */

@@ -115,6 +115,7 @@ struct rnl__worker {
 	unsigned index, device_index;	/* device_index: the device's number in its pool */
 	bool in_staff;			/* constant; false: a class may have it */
 	struct rnl__own own;
+	_Atomic bool made;		/* its first thread was set up */
 	bool started;			/* a thread exists; used by the resizing thread */
 	bool serves;			/* false in its hooks; the resizing thread reads it, too */
 	bool stays;			/* its thread does not end, because the device has failed */
@@ -181,11 +182,11 @@ void rnl__worker_wake_space(struct rnl__worker *w);
 /* Any thread: returns a held-back job to its worker, and wakes the worker. */
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job);
 
-/* Returns true if a worker that the pool counts has, or had, a stream. */
-static inline bool rnl__worker_has_stream(struct rnl__worker *w)
+/* Returns true if the worker has served: a class has had it, or it is in the staff. */
+static inline bool rnl__worker_is_made(struct rnl__worker *w)
 {
-	/* [staff.O1] acquire: the stream's words were set; pairs with [staff.O2] */
-	return w->in_staff || atomic_load_explicit(&w->own.class, memory_order_acquire);
+	/* [worker.M1] acquire: its parts; pairs with [worker.M2] */
+	return atomic_load_explicit(&w->made, memory_order_acquire);
 }
 
 /* Returns true if a job was returned: rnl__park_prepare() orders this, or the owner looks again. */

@@ -26,6 +26,8 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)
 {
 	struct rnl_pool_stats *stats = &sum->stats;
 
+	if (w->index != RNL__TIMER && !rnl__worker_is_made(w))
+		return;
 	stats->nr_workers += serves(w);
 	stats->done += rnl__figure_read(&w->completed);
 	stats->failed += rnl__figure_read(&w->failed);
@@ -217,7 +219,8 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 	rnl__holds_list(pool, add_held, &look);
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
-		stats_look_at(&look, rnl__worker_at(pool, i));
+		if (rnl__worker_is_made(rnl__worker_at(pool, i)))
+			stats_look_at(&look, rnl__worker_at(pool, i));
 	stats_look_at(&look, &pool->timer.self);
 	health->queued = rnl__pool_queued(pool) + rnl__outside_nr(pool, RNL__CLASSED);
 	health->held_ms = look.held_since < look.now ?

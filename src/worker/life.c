@@ -70,8 +70,7 @@ static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 		pool->spin_ns = attr->spin_us > 0 ? (uint64_t)attr->spin_us * 1000 : 0;
 		return;
 	}
-	pool->spin_ns = cpus > attr->nr_class_workers + attr->nr_workers ? SPIN_DEFAULT_NS :
-								    RNL__SPIN_CROWDED_NS;
+	pool->spin_ns = cpus > attr->nr_workers ? SPIN_DEFAULT_NS : RNL__SPIN_CROWDED_NS;
 	pool->spin_cpus = cpus;
 }
 

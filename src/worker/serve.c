@@ -81,7 +81,12 @@ static int set_up(struct rnl__worker *w)
 	}
 	if (ret)
 		rnl__inflight_fini(&w->inflight);
-	return ret ? ret : rnl__inflight_begin(&w->inflight);
+	if (!ret)
+		ret = rnl__inflight_begin(&w->inflight);
+	if (!ret)
+		/* [worker.M2] release: what other threads read of it; pairs with [worker.M1] */
+		atomic_store_explicit(&w->made, true, memory_order_release);
+	return ret;
 }
 
 static int call_on_start(struct rnl__worker *w)

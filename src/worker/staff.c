@@ -366,8 +366,7 @@ void rnl__staff_assign(struct rnl_pool *pool, uint64_t workers, unsigned class)
 			rnl__queue_serve(&w->queue);
 		else
 			rnl__queue_leave(&w->queue);
-		/* [staff.O2] release: the worker has a stream; pairs with [staff.O1] */
-		atomic_store_explicit(&w->own.class, class, memory_order_release);
+		rnl__figure_write(&w->own.class, class);
 	}
 	/* [staff.S2] full barrier: like [staff.S1], for workers that slept away; pairs with [park.S1] */
 	rnl__full_barrier();

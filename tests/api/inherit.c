@@ -275,6 +275,32 @@ TEST(jobs_of_a_barrier_that_are_queued_in_their_class_run_at_the_priority_of_a_j
 		ck_assert_int_eq(s.record.ids[i], i);	/* in the order of their class */
 }
 
+/* A job after a barrier waits for all of its rounds, also for those that another job has sealed. */
+TEST(jobs_of_earlier_rounds_run_at_the_priority_of_a_job_after_a_later_one, .loops = 2)
+{
+	static struct setting s;
+	static struct flood flood;
+	struct rnl_barrier barrier;
+	struct rnl_job seals;
+
+	set_up(&s, _i);
+	must(rnl_barrier_init(&barrier, s.pool));
+	hold_workers(s.pool, &s.gate, &s.held, 1);
+	begin_flood(&flood, s.pool, s.middle);
+	for (int i = 0; i < AHEAD; i++) {
+		must(rnl_barrier_add(&barrier, &s.ahead[i].job));
+		must(rnl_submit(s.pool, &s.ahead[i].job));
+		if (i != AHEAD - 2)
+			continue;
+		classed_of(&seals, s.low, noop_fn, NULL);
+		must(rnl_job_set_after(&seals, &barrier));
+		must(rnl_submit(s.pool, &seals));
+	}
+	must(rnl_job_set_after(&s.waits.job, &barrier));
+	must(rnl_submit(s.pool, &s.waits.job));
+	check_flooded(&s, &flood);
+}
+
 TEST(jobs_are_submitted_and_raised_while_a_worker_serves_a_middle_class, .loops = 2)
 {
 	enum { ROUNDS = 20 };
