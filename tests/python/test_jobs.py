@@ -230,9 +230,13 @@ class Jobs(unittest.TestCase):
         with runnel.Pool(1, "host", nr_class_workers=1) as pool:
             urgent = pool.job_class("urgent", nr_workers=1)
             few = pool.job_class("few", max_queued=1, priority=-4)
-            gate = threading.Event()
+            gate, started = threading.Event(), threading.Semaphore(0)
+            def hold():
+                started.release()
+                return gate.wait()
             try:
-                held = [pool.submit(gate.wait), pool.submit(gate.wait, cls=urgent)]
+                held = [pool.submit(hold), pool.submit(hold, cls=urgent)]
+                self.assertTrue(started.acquire(timeout=LONG) and started.acquire(timeout=LONG))
                 pool.submit(gate.wait, cls=few)
                 with self.assertRaises(runnel.Full):
                     pool.submit(int, cls=few, timeout=0)
@@ -241,8 +245,8 @@ class Jobs(unittest.TestCase):
             finally:
                 gate.set()
             self.assertEqual([job.result(LONG) for job in held], [True, True])
-            self.assertEqual(pool.submit(lambda: runnel.worker()[0], cls=urgent).result(LONG), 0)
-            self.assertGreater(pool.submit(lambda: runnel.worker()[0]).result(LONG), 0)
+            self.assertEqual(pool.submit(runnel.worker, cls=urgent).result(LONG), 0)
+            self.assertGreater(pool.submit(runnel.worker).result(LONG), 0)
             urgent.close()
             self.assertRaises(TypeError, pool.submit, int, cls=urgent)
             for wrong in ({"weight": 10001}, {"nr_workers": 2}, {"spin_us": 1}):
