@@ -92,6 +92,13 @@ static inline uint64_t rnl__class_workers(const struct rnl_class *c)
 	return rnl__figure_read(&((struct rnl_class *)(uintptr_t)c)->workers);
 }
 
+/* Returns a number that is smaller for a class that goes before another one. */
+static inline unsigned rnl__class_rank(const struct rnl_class *c)
+{
+	return rnl__figure_read(&((struct rnl_class *)(uintptr_t)c)->tier) +
+	       (rnl__class_workers(c) ? 0 : RNL__TIERS);
+}
+
 /* Returns what a job names the class by. */
 static inline uint32_t rnl__class_id(struct rnl_class *c)
 {

@@ -21,7 +21,6 @@
 #include "stream/job_flags.h"
 
 struct rnl__candidates {
-	struct rnl__idle_set *idle_set;
 	unsigned first, nr;
 	unsigned step;			/* from one candidate to the next */
 	const uint64_t *among;		/* bits of all workers on the device, or RNL__ANY_WORKER */
@@ -32,7 +31,7 @@ struct rnl__candidates {
 static inline struct rnl__candidates rnl__candidates_all(struct rnl_pool *pool,
 							 struct rnl__staff staff)
 {
-	return (struct rnl__candidates){ &pool->idle_set, pool->nr_class_workers, staff.nr, 1,
+	return (struct rnl__candidates){ pool->nr_class_workers, staff.nr, 1,
 					 RNL__ANY_WORKER, pool->devices.nr > 1 };
 }
 
@@ -44,7 +43,7 @@ static inline struct rnl__candidates rnl__candidates_on(const struct rnl_pool *p
 	const unsigned nr = pool->devices.nr, skip = (device + nr - from.first % nr) % nr;
 
 	return (struct rnl__candidates){
-		.idle_set = from.idle_set, .first = from.first + skip,
+		.first = from.first + skip,
 		.nr = (from.nr - skip + nr - 1) / nr, .step = nr, .among = pool->of_device[device],
 	};
 }

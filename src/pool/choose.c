@@ -81,12 +81,12 @@ static struct rnl__candidates candidates_with_room(struct rnl_pool *pool,
 	const unsigned nr = pool->devices.nr, usual = home_in(from, home->index) % nr;
 	unsigned best = usual, most;	/* on a tie, the usual device is the best */
 
-	if (!rnl__idle_set_nr_free(from->idle_set, RNL__ANY_WORKER))
+	if (!rnl__idle_set_nr_free(&pool->idle_set, RNL__ANY_WORKER))
 		return *from;
-	most = rnl__idle_set_nr_free(from->idle_set, pool->of_device[usual]);
+	most = rnl__idle_set_nr_free(&pool->idle_set, pool->of_device[usual]);
 	for (unsigned i = 1; i < nr; i++) {
 		const unsigned device = (usual + i) % nr;
-		const unsigned nr_free = rnl__idle_set_nr_free(from->idle_set,
+		const unsigned nr_free = rnl__idle_set_nr_free(&pool->idle_set,
 							       pool->of_device[device]);
 
 		if (nr_free <= most)
@@ -111,7 +111,7 @@ static unsigned choose_open(struct rnl_pool *pool, const struct rnl__candidates 
 	unsigned first;
 	int index;
 
-	if (!rnl__pool_on_gpu(pool) && !rnl__idle_set_any(from.idle_set))
+	if (!rnl__pool_on_gpu(pool) && !rnl__idle_set_any(&pool->idle_set))
 		return usual_worker(pool, all, home);
 	if (from.mixed)
 		from = candidates_with_room(pool, all, home);
@@ -121,9 +121,9 @@ static unsigned choose_open(struct rnl_pool *pool, const struct rnl__candidates 
 		rnl__park_claimed(&w->park);
 		return first;
 	}
-	index = rnl__idle_set_claim_spinning(from.idle_set, from.among);
+	index = rnl__idle_set_claim_spinning(&pool->idle_set, from.among);
 	if (index < 0)
-		index = rnl__idle_set_claim(from.idle_set, first, from.among);
+		index = rnl__idle_set_claim(&pool->idle_set, first, from.among);
 	return index >= 0 ? (unsigned)index : usual_worker(pool, all, home);
 }
 

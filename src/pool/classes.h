@@ -164,7 +164,7 @@ static inline void rnl__classes_wake_spaces(struct rnl_pool *pool)
 
 /*
  * Their jobs keep their slots from run to run, in `staff`, so a class that is full does not stop them.
- * Who submits such a job is inside the class: the map or batcher by a call of these, or by another job.
+ * The submitter of such a job is inside the class: a call of the map or batcher, or another of its jobs.
  */
 
 /* Enters a class: its destroy waits until the leave.  Returns false if the class of @id has ended. */

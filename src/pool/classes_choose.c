@@ -74,19 +74,13 @@ static bool serves_class(struct rnl__worker *w, const struct rnl_class *c)
 	return w->in_staff ? !rnl__class_workers(c) : c->index && c->index == rnl__figure_read(&w->own.class);
 }
 
-/* Returns a number that is smaller for a class that goes before another one. */
-static unsigned copy_rank(struct rnl_class *c)
-{
-	return rnl__figure_read(&c->tier) + (rnl__class_workers(c) ? 0 : RNL__TIERS);
-}
-
 struct rnl__cut *rnl__classes_cut(const struct rnl__worker *w, const struct rnl_job *job, unsigned *rank)
 {
 	struct rnl__classes *classes = rnl__classes_of(w->pool);
 
-	*rank = copy_rank(rnl__class_at(classes, job->class_index & RNL__CLASS_INDEX));
+	*rank = rnl__class_rank(rnl__class_at(classes, job->class_index & RNL__CLASS_INDEX));
 	for (uint64_t bits = rnl__classes_used(classes); bits; bits &= bits - 1)
-		if (copy_rank(rnl__class_at(classes, (unsigned)__builtin_ctzll(bits))) < *rank)
+		if (rnl__class_rank(rnl__class_at(classes, (unsigned)__builtin_ctzll(bits))) < *rank)
 			return &classes->cuts[w->device_index];
 	return NULL;
 }

@@ -80,16 +80,10 @@ static uint64_t work_of_own(struct rnl_pool *pool, struct rnl_class *own)
 	return done ? rnl__pool_queued(pool) * (rnl__figure_read(&own->device_ns) / done) : 0;
 }
 
-/* Returns the place of a class among those that workers choose from, the first one is 0. */
-static unsigned rank_of(struct rnl_class *c)
-{
-	return rnl__class_workers(c) ? 0 : 1 + rnl__figure_read(&c->tier);
-}
-
 static void read_other(struct rnl__predict *p, struct rnl_pool *pool, struct rnl_class *c,
 		       struct rnl_class *other, unsigned device)
 {
-	const unsigned rank = rank_of(c), its = rank_of(other);
+	const unsigned rank = rnl__class_rank(c), its = rnl__class_rank(other);
 	uint64_t ns;
 
 	if (its > rank)

@@ -244,6 +244,14 @@ static void begin_flood(struct flood *flood, struct rnl_pool *pool, struct rnl_c
 	}
 }
 
+static void begin_flooded(struct setting *s, bool classed, struct flood *flood, struct rnl_barrier *barrier)
+{
+	set_up(s, classed);
+	must(rnl_barrier_init(barrier, s->pool));
+	hold_workers(s->pool, &s->gate, &s->held, 1);
+	begin_flood(flood, s->pool, s->middle);
+}
+
 /* The high job is done, however many jobs of the middle class come. */
 static void check_flooded(struct setting *s, struct flood *flood)
 {
@@ -254,23 +262,25 @@ static void check_flooded(struct setting *s, struct flood *flood)
 	rnl_pool_destroy(s->pool);
 }
 
+static void check_after(struct setting *s, struct flood *flood, struct rnl_barrier *barrier)
+{
+	must(rnl_job_set_after(&s->waits.job, barrier));
+	must(rnl_submit(s->pool, &s->waits.job));
+	check_flooded(s, flood);
+}
+
 TEST(jobs_of_a_barrier_that_are_queued_in_their_class_run_at_the_priority_of_a_job_after_it)
 {
 	static struct setting s;
 	static struct flood flood;
 	struct rnl_barrier barrier;
 
-	set_up(&s, true);
-	must(rnl_barrier_init(&barrier, s.pool));
-	hold_workers(s.pool, &s.gate, &s.held, 1);
-	begin_flood(&flood, s.pool, s.middle);
+	begin_flooded(&s, true, &flood, &barrier);
 	for (int i = 0; i < AHEAD; i++) {
 		must(rnl_barrier_add(&barrier, &s.ahead[i].job));
 		must(rnl_submit(s.pool, &s.ahead[i].job));
 	}
-	must(rnl_job_set_after(&s.waits.job, &barrier));
-	must(rnl_submit(s.pool, &s.waits.job));
-	check_flooded(&s, &flood);
+	check_after(&s, &flood, &barrier);
 	for (int i = 0; i < AHEAD; i++)
 		ck_assert_int_eq(s.record.ids[i], i);	/* in the order of their class */
 }
@@ -283,10 +293,7 @@ TEST(jobs_of_earlier_rounds_run_at_the_priority_of_a_job_after_a_later_one, .loo
 	struct rnl_barrier barrier;
 	struct rnl_job seals;
 
-	set_up(&s, _i);
-	must(rnl_barrier_init(&barrier, s.pool));
-	hold_workers(s.pool, &s.gate, &s.held, 1);
-	begin_flood(&flood, s.pool, s.middle);
+	begin_flooded(&s, _i, &flood, &barrier);
 	for (int i = 0; i < AHEAD; i++) {
 		must(rnl_barrier_add(&barrier, &s.ahead[i].job));
 		must(rnl_submit(s.pool, &s.ahead[i].job));
@@ -296,9 +303,7 @@ TEST(jobs_of_earlier_rounds_run_at_the_priority_of_a_job_after_a_later_one, .loo
 		must(rnl_job_set_after(&seals, &barrier));
 		must(rnl_submit(s.pool, &seals));
 	}
-	must(rnl_job_set_after(&s.waits.job, &barrier));
-	must(rnl_submit(s.pool, &s.waits.job));
-	check_flooded(&s, &flood);
+	check_after(&s, &flood, &barrier);
 }
 
 TEST(jobs_are_submitted_and_raised_while_a_worker_serves_a_middle_class, .loops = 2)
@@ -332,10 +337,7 @@ TEST(a_chain_whose_last_job_is_in_a_barrier_runs_at_the_priority_of_a_job_after_
 	static struct flood flood;
 	struct rnl_barrier barrier;
 
-	set_up(&s, _i);
-	must(rnl_barrier_init(&barrier, s.pool));
-	hold_workers(s.pool, &s.gate, &s.held, 1);
-	begin_flood(&flood, s.pool, s.middle);
+	begin_flooded(&s, _i, &flood, &barrier);
 	for (int i = 0; i < AHEAD; i++) {
 		must(rnl_job_set_class(&s.ahead[i].job, i ? NULL : s.low));
 		if (i)
@@ -343,7 +345,5 @@ TEST(a_chain_whose_last_job_is_in_a_barrier_runs_at_the_priority_of_a_job_after_
 	}
 	must(rnl_barrier_add(&barrier, &s.ahead[AHEAD - 1].job));
 	must(rnl_submit(s.pool, &s.ahead[0].job));
-	must(rnl_job_set_after(&s.waits.job, &barrier));
-	must(rnl_submit(s.pool, &s.waits.job));
-	check_flooded(&s, &flood);
+	check_after(&s, &flood, &barrier);
 }
