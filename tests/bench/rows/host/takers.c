@@ -13,6 +13,7 @@
 #define _GNU_SOURCE		/* SCHED_IDLE, cpu_set_t, RUSAGE_THREAD */
 #include "bench.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -133,9 +134,11 @@ static int run_job(struct rnl_job *job)
 static void put_again(struct rnl_job *job)
 {
 	const struct bench *b = job->user;
+	const int ret = atomic_load(&stop) ? 0 : rnl_submit(b->pool, job);
 
-	if (!atomic_load(&stop))
-		bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
+	/* The pool may be closed meanwhile: a taker may be preempted here for long. */
+	if (ret != -ESHUTDOWN || !atomic_load(&stop))
+		bench_rnl(ret, "rnl_submit");
 }
 
 static int move_worker(struct rnl_job *job)
