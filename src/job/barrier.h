@@ -99,6 +99,12 @@ int rnl__barrier_tell(struct rnl_barrier *barrier, struct rnl_job *job);
 /* On the worker: records the sequence of a job of the barrier on the worker's stream. */
 void rnl__barrier_place(struct rnl_barrier *barrier, unsigned worker, uint64_t seq);
 
+/*
+ * Makes the calling thread's stream wait for the barrier's jobs, which must be issued.  Returns 0 or
+ * the device's error.
+ */
+int rnl__barrier_join_jobs(struct rnl_barrier *barrier);
+
 /* Records a job's result, before the job counts as issued or done.  The first error stays. */
 void rnl__barrier_note(struct rnl_barrier *barrier, int result);
 
