@@ -10,6 +10,7 @@
 #include "job/barrier.h"
 #include "job/job.h"
 #include "job/order.h"
+#include "job/round_words.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/classes.h"
@@ -172,13 +173,21 @@ static void go_on(const struct rnl__let_go *let_go)
 	}
 }
 
-unsigned rnl__barrier_count(struct rnl_barrier *b)
+/* Counts a job in the round after a sealed one. */
+static __attribute__((noinline)) unsigned count_after(struct rnl_barrier *b)
 {
 	struct rnl__let_go let_go = { .issued.first = NULL };
 	unsigned round = rnl__rounds_count(b, &let_go);
 
 	go_on(&let_go);
 	return round;
+}
+
+unsigned rnl__barrier_count(struct rnl_barrier *b)
+{
+	const unsigned round = rnl__rounds_count_open(b);
+
+	return round == RNL__NO_ROUND ? count_after(b) : round;
 }
 
 void rnl__barrier_drop(struct rnl_barrier *b, unsigned round, uint32_t nr_issued, uint32_t nr_done)

@@ -97,10 +97,11 @@ static inline int rnl__job_claim(struct rnl_job *job)
 	 * [job.S1] acquire: the last run has ended, so the job may be overwritten;
 	 * pairs with [latch.D1].  Two submits of one job meet here.
 	 */
-	while (!atomic_compare_exchange_weak_explicit(rnl__job_latch(job), &word,
-						      word | RNL__LATCH_ONE,
-						      memory_order_acquire,
-						      memory_order_relaxed)) {
+	while (__builtin_expect(!atomic_compare_exchange_weak_explicit(rnl__job_latch(job), &word,
+								       word | RNL__LATCH_ONE,
+								       memory_order_acquire,
+								       memory_order_relaxed),
+				false)) {
 		/* A job counts 1: a larger count means that the memory is not a job. */
 		if (word >= RNL__LATCH_ONE)
 			return word > (RNL__LATCH_ONE | RNL__LATCH_SLEEPER) ? -EINVAL : -EBUSY;

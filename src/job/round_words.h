@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The words that hold a barrier's rounds, for rounds.c and rounds_await.c. */
+/* The words that hold a barrier's rounds, for rounds.c, rounds_await.c and barrier.c. */
 #ifndef RNL_ROUND_WORDS_H
 #define RNL_ROUND_WORDS_H
 
@@ -109,6 +109,18 @@ static inline bool exchange_open(struct rnl_barrier *b, uint64_t *open, uint64_t
 	 */
 	return atomic_compare_exchange_weak_explicit(open_of(b), open, now, memory_order_acq_rel,
 						     memory_order_acquire);
+}
+
+/* Counts a job in the open round.  Returns the round, or RNL__NO_ROUND if it is sealed. */
+static inline unsigned rnl__rounds_count_open(struct rnl_barrier *b)
+{
+	uint64_t open = rnl__peek(open_of(b));
+
+	do {
+		if (is_sealed(open))
+			return RNL__NO_ROUND;
+	} while (!exchange_open(b, &open, open + UNISSUED + UNDONE));
+	return slot_of(open);
 }
 
 static inline uint64_t waiting_now(struct rnl_barrier *b, unsigned slot)

@@ -379,7 +379,7 @@ void rnl__choose_put(struct rnl_job *job)
 	keyed = job->flags & RNL__JOB_KEYED;
 	takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] : RNL__ANY_WORKER;
 	expires_at = rnl__timer_expiry(job);
-	if (rnl__inherit_may(job) || job->flags & RNL__JOB_CLASSED)
+	if (rnl__classes_of(pool) && (rnl__inherit_may(job) || job->flags & RNL__JOB_CLASSED))
 		choose_put_raised(&w->queue, job);
 	else
 		rnl__queue_put(&w->queue, job);

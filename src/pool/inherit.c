@@ -55,15 +55,13 @@ static bool set_round(const struct rnl_barrier *b, unsigned slot, uint64_t *slot
 						     memory_order_relaxed);
 }
 
-void rnl__inherit_count(const struct rnl_job *job, const struct rnl_job *queued)
+void rnl__inherit_count_tier(const struct rnl_job *job, const struct rnl_job *queued)
 {
 	const struct rnl_barrier *b = job->barrier;
 	const unsigned slot = rnl__job_round(job);
 	unsigned tier, with, round, now;
 	uint64_t slots;
 
-	if (!rnl__classes_of(queued->pool))
-		return;
 	tier = rnl__inherit_class(queued->pool, queued);
 	with = rnl__job_in_class(queued) ? 0 : RNL__ROUND_AT_WORKERS;
 	if (with)

@@ -58,11 +58,18 @@ static inline uint64_t rnl__round_mask(unsigned slot)
 
 /* ---- for jobs ------------------------------------------------------------ */
 
+/* rnl__inherit_count() in a pool with classes. */
+void rnl__inherit_count_tier(const struct rnl_job *job, const struct rnl_job *queued);
+
 /*
  * Counts an accepted job in the tiers of its barrier's round.  @queued: the job, or the first one of
  * its chain.
  */
-void rnl__inherit_count(const struct rnl_job *job, const struct rnl_job *queued);
+static inline void rnl__inherit_count(const struct rnl_job *job, const struct rnl_job *queued)
+{
+	if (__builtin_expect(rnl__classes_of(queued->pool) != NULL, false))
+		rnl__inherit_count_tier(job, queued);
+}
 
 /* Returns the tier of the class of a claimed job.  The pool has classes. */
 unsigned rnl__inherit_class(const struct rnl_pool *pool, const struct rnl_job *job);
