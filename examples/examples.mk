@@ -12,7 +12,7 @@ BUCKETS_WITHOUT := $(addprefix $(buckets)/,$(if $(filter yes,$(have_MPI)),alone.
 example_srcs = $(filter-out %/device.c $(GWC_MPI) $(BUCKETS_WITHOUT),$(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/$(ex)/$1/*.c)))
 example_objs = $(patsubst %.c,%.o,$(foreach d,common $1,$(call example_srcs,$d)))
 DEVICE_EXAMPLES := allocator batch_sha256 buckets gwc loader overlap $(if $(filter yes,$(have_LIBPNG)),pipeline) \
-	specialised stream_kinds
+	small_jobs specialised stream_kinds
 # http_server uses gwc's word count and pipeline's PNG reader.
 HTTP_CPU  := $(call example_objs,http_server) $(ex)/gwc/count.o $(ex)/pipeline/png_read.o
 HTTP_LIBS += -lm

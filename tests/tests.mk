@@ -39,6 +39,7 @@ TESTS_CU := $(patsubst %,tests/%_static_so,$(filter-out $(CUDAS_4WAYS),$(CUDAS))
 	$(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
 # Programs of the tree on the double.
 tool_double := $(if $(fakes),tests/doubles/tool)
+small_double := $(if $(fakes),tests/doubles/small_jobs)
 kinds_double := $(if $(fakes),tests/doubles/stream_kinds)
 loader_double := $(if $(fakes),tests/doubles/loader)
 pipeline_double := $(if $(fakes),$(if $(filter yes,$(have_LIBPNG)),tests/doubles/pipeline))
@@ -138,7 +139,7 @@ define link_double
 tests/doubles/$1: $(call example_objs,$1) tests/doubles/$1.o $(SO) $(fake_cudart)
 	$$(call Q,LD)$$(LINK) -o $$@ $$(filter %.o,$$^) $$(with_fake) $$(WITH_SO)/.. $$(libs_$1)
 endef
-$(foreach e,loader pipeline stream_kinds,$(eval $(call link_double,$e)))
+$(foreach e,loader pipeline small_jobs stream_kinds,$(eval $(call link_double,$e)))
 tests/doubles/buckets.o: TEST_CFLAGS = $(CUDA_CFLAGS) $(NCCL_CFLAGS)
 tests/doubles/buckets: $(call example_objs,buckets) tests/doubles/buckets.o $(SO) $(fake_cudart)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(with_fake) $(WITH_SO)/.. $(MPI_LIBS)
@@ -271,6 +272,7 @@ tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/buckets,$(buckets_double)) $(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
 	$(call if_wanted,cli/fuzz,$(fuzzes)) $(call if_wanted,cli/python,$(if $(filter yes,$(have_PYTHON)),python/_runnel.abi3.so)) \
 	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
+	$(call if_wanted,cli/small_jobs,$(small_double)) \
 	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture $(torture_double)) $(SIMULATED)
 else
 check tests:
@@ -328,4 +330,4 @@ endif
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart fuzz lib package sim sim/src/pool sim/src/sys stress torture tree unit,tests/$d)
 clean_tests = rm -rf tests/fuzz/found tests/fuzz/objects $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
-	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds torture,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage build-sim
+	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline small_jobs stream_kinds torture,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage build-sim
