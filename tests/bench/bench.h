@@ -43,9 +43,9 @@ extern "C" {
 #define BENCH_EXIT_SKIP 77
 #define BENCH_RUNS_MAX 99
 #define BENCH_FIGURES_MAX 96
-#define BENCH_VALUES 4		/* limit of values of one measurement */
+#define BENCH_VALUES 5		/* limit of values of one measurement */
 #define BENCH_LINES 8		/* limit of quantities of a row */
-#define BENCH_WAYS 9		/* limit of a row's variants in the table */
+#define BENCH_WAYS 13		/* limit of a row's variants in the table */
 #define BENCH_THREADS_MAX 64
 #define BENCH_LIST_MAX 16	/* values of a list option */
 #define BENCH_ROWS_MAX 48
@@ -61,9 +61,10 @@ extern "C" {
 #endif
 
 enum bench_side {
-	BENCH_HAND,		/* hand-written code */
+	BENCH_HAND,		/* hand-written code that does the same work */
 	BENCH_PEER,		/* another pool of threads */
 	BENCH_CEILING,		/* limit of the hardware */
+	BENCH_OTHER,		/* other work, or fewer GPUs: printed, no goal refers to it */
 	BENCH_RUNNEL,
 	BENCH_SIDES
 };
@@ -71,9 +72,9 @@ enum bench_side {
 enum bench_goal {		/* of runnel's best variant; the value is ... */
 	BENCH_NO_GOAL,
 	BENCH_OF_HAND,		/* ... a part of the best hand-written figure */
-	BENCH_OF_LINEAR,	/* ... a part of the value set by gpu_scales() */
 	BENCH_OF_PEER,		/* ... a part of the peers' best */
 	BENCH_OF_CEILING,	/* ... a part of the ceiling */
+	BENCH_OF_SCALING,	/* ... a part of the scaling by hand, over one GPU: gpu_scales() */
 	BENCH_HAND_PLUS,	/* ... the largest excess over the hand-written best */
 	BENCH_ABSOLUTE		/* ... the goal itself */
 };
@@ -85,7 +86,7 @@ enum bench_by {
 	BENCH_BY_CONFIG = 4,		/* --configs */
 	BENCH_BY_KIND = 8,		/* streams: per-thread, then private */
 	BENCH_BY_PAUSE = 16,		/* immediately, then 1 ms later; own quantities */
-	BENCH_BY_GPUS = 32		/* --gpus; each compared with one GPU in the same runs */
+	BENCH_BY_GPUS = 32		/* --gpus */
 };
 
 struct bench_run;
@@ -225,7 +226,7 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_workers __attribute__((weak)),
 	bench_jobs __attribute__((weak)), bench_gather __attribute__((weak)),
 	bench_replay __attribute__((weak)),
-	bench_batch __attribute__((weak)),
+	bench_batch __attribute__((weak)), bench_batch_512 __attribute__((weak)),
 	bench_lone __attribute__((weak)), bench_preload __attribute__((weak)),
 	bench_latency __attribute__((weak)), bench_inflight __attribute__((weak)),
 	bench_urgent __attribute__((weak)), bench_join __attribute__((weak)),
@@ -267,7 +268,7 @@ struct bench_summary {
 struct bench_summary bench_summary(const struct bench_figure *figure);
 
 /* Sorts the values.  Returns the @percent-th percentile. */
-double bench_percentile(double *values, size_t nr, unsigned percent);
+double bench_percentile(double *values, size_t nr, double percent);
 
 /* Makes a line of the row's quantity, on the heap; @format: text after run->at. */
 struct bench_line *bench_line(const struct bench_run *run, unsigned quantity, const char *format,

@@ -13,6 +13,7 @@ static const char *const sides[BENCH_SIDES] = {
 	[BENCH_HAND] = "hand",
 	[BENCH_PEER] = "peer",
 	[BENCH_CEILING] = "ceiling",
+	[BENCH_OTHER] = "other",
 	[BENCH_RUNNEL] = "runnel",
 };
 

@@ -15,10 +15,10 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double bench_percentile(double *values, size_t nr, unsigned percent)
+double bench_percentile(double *values, size_t nr, double percent)
 {
 	qsort(values, nr, sizeof(*values), by_value);
-	return values[nr * percent / 100];
+	return values[(size_t)((double)nr * percent / 100)];
 }
 
 struct bench_summary bench_summary(const struct bench_figure *figure)
@@ -118,7 +118,6 @@ double bench_line_goal(const struct bench_line *line)
 
 	switch (line->goal) {
 	case BENCH_OF_HAND:
-	case BENCH_OF_LINEAR:
 		return part * best_of(line, BENCH_HAND);
 	case BENCH_OF_PEER:
 		return part * best_of(line, BENCH_PEER);
@@ -176,7 +175,9 @@ void bench_print_head(const struct bench_options *opt, double load)
 	fflush(stdout);
 }
 
-static const char *const sides[BENCH_SIDES] = { "hand-written", "peer", "ceiling", "runnel" };
+static const char *const sides[BENCH_SIDES] = {
+	"hand-written", "peer", "ceiling", "other", "runnel"
+};
 
 static void print_figures(const struct bench_line *line)
 {
@@ -212,7 +213,7 @@ static void print_ratio(const struct bench_line *line, const struct bench_figure
 	printf(" %-5.2f |", line->of->more_is_better ? a / b : b / a);
 }
 
-/* Prints peers and variants of runnel that are not in the columns. */
+/* Prints figures that are not in the columns, except hand-written ones and ceilings. */
 static void print_others(const struct bench_line *line, const struct bench_figure *beside)
 {
 	const struct bench_figure *runnel = bench_best(line, BENCH_RUNNEL);
@@ -223,7 +224,7 @@ static void print_others(const struct bench_line *line, const struct bench_figur
 		double value;
 
 		if (figure == beside || figure == runnel || !counts(figure) ||
-		    (figure->side != BENCH_PEER && figure->side != BENCH_RUNNEL))
+		    figure->side == BENCH_HAND || figure->side == BENCH_CEILING)
 			continue;
 		value = bench_summary(figure).median;
 		printf("%s %.*f (%s)", comma, digits(value), value, figure->variant);
@@ -312,8 +313,8 @@ static void print_quantity(const struct bench_quantity *of)
 {
 	static const char *const beside[] = {
 		[BENCH_OF_HAND] = " x hand-written", [BENCH_OF_PEER] = " x the best peer",
-		[BENCH_OF_LINEAR] = " of linear, or of the limit by hand",
-		[BENCH_OF_CEILING] = " x the ceiling", [BENCH_HAND_PLUS] = " more than hand-written",
+		[BENCH_OF_CEILING] = " x the ceiling",
+		[BENCH_OF_SCALING] = " of the scaling by hand", [BENCH_HAND_PLUS] = " more than hand-written",
 		[BENCH_ABSOLUTE] = ""
 	};
 

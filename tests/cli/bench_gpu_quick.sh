@@ -13,10 +13,11 @@ program=on_double
 many() {	# many NR GPUS: --rows=devices, for NR numbers of GPUs, which match GPUS
 	table $((2 * $1)) "J per second, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
 	table $((2 * $1)) "J of 4 KB, gathered, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
-	rows $((4 * $1)) '^\| J .* GPUs, .* [0-9.]+ \((graphs )?by hand, one GPU\), [0-9.]+ \((graphs )?by hand\), [0-9]+ % of linear'
-	table "$1" "chunks in, kernel, out; 4 workers each, $2 GPUs" GB/s "$v" "$v" "$v"
+	rows $((4 * $1)) '^\| J .* GPUs, .* [0-9.]+ \((graphs|loops), one GPU\), [0-9]+ % of linear, by hand [0-9]+ % \|$'
+	table "$1" "chunks in, kernel, out; 4 workers each, $2 GPUs" GB/s "$n" "$v" "$v"
 	table "$1" "requests of 4 KB, 8 producers each, $2 GPUs" k/s "$v" "$v" "$v"
-	rows $((2 * $1)) ' GPUs .* [0-9.]+ \(copies alone, one GPU\), [0-9]+ % of linear, by hand [0-9]+ % \|$'
+	rows "$1" ' GPUs .* [0-9.]+ \(copies alone, one GPU\), [0-9]+ % of linear, by hand [0-9]+ % \|$'
+	rows "$1" ' GPUs .* [0-9.]+ \(slabs of 1024, one GPU\), [0-9]+ % of linear, by hand [0-9]+ % \|$'
 	table 2 'copies from the (first GPU to the second|second GPU to the first)' GB/s "$v" "$n" "$v"
 	table 1 'join of 2 x 8 workers: what it costs its caller' us "$v" "$n" "$v"
 	table 1 'the same: last end to next end, as the host sees' us "$v" "$n" "$v"
@@ -25,12 +26,12 @@ many() {	# many NR GPUS: --rows=devices, for NR numbers of GPUs, which match GPU
 all() {		# every row for one GPU is printed, with the figures that it compares
 	table 4 'J per second, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
 	table 2 'J per second, [12], private; a mutex pool' kJ/s "$v" "$n" "$v"
-	table 24 'J of (1 KB|4 KB|16 KB|64 KB|256 KB|5 kernels and 4 sizes), gathered, [12], (per-thread|private)' kJ/s "$v" "$v" "$v"
-	table 4 'J of 4 KB, gathered; launches, [12], (per-thread|private)' kJ/s "$n" "$v" "$v"
-	table 16 '(jobs of (10|30|100) kernels|J of 4 KB), replayed, [12], (per-thread|private)' kJ/s "$v" "$v" "$v"
-	table 2 'requests of 4 KB, [48] producers' k/s "$v" "$v" "$v"
-	table 1 'a lone request, p50, beside a plain job' us "$v" "$n" "$v"
-	table 4 'a lone request of (4|64) KB, p(50|99)' us "$v" "$v" "$v"
+	table 24 'J of (1 KB|4 KB|16 KB|64 KB|256 KB|5 kernels and 4 sizes), gathered, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
+	table 16 '(jobs of (10|30|100) kernels|J of 4 KB), replayed, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
+	table 4 'requests of 4 KB, [48] producers( of 512)?' k/s "$v" "$v" "$v"
+	table 4 'the same, each way' GB/s "$v" "$v" "$v"
+	table 27 'a lone request, p(50|99|99.9); (64 B|1 KB|4 KB), (5 us|100 us|1 ms) apart' us "$v" "$n" "$v"
+	table 18 'the first of a burst, p(50|99); (64 B|1 KB|4 KB), (5 us|100 us|1 ms) apart' us "$v" "$n" "$v"
 	table 12 'J, (one by one|1 ms later), p(50|99)(; a mutex pool)?, (per-thread|private)' us "$v" "$n" "$v"
 	table 1 'kernels of 5 ms in flight, 32 workers, mean' kernels "$v" "$v" "$v"
 	table 1 'the same as CUDA is by default, mean' kernels "$v" "$n" "$n"
@@ -57,8 +58,8 @@ all() {		# every row for one GPU is printed, with the figures that it compares
 	table 1 'the same: last end to next start' us "$v" "$n" "$v"
 	table 1 '16 stages of 0.2 ms on two streams' ms "$v" "$n" "$v"
 	table 3 'three stages of (50 us|0\.2 ms|1 ms), 32 items' ms "$v" "$n" "$v"
-	table 2 'a held job, release to return, p(50|99)' us "$v" "$v" "$v"
-	table 2 'the same without device work, p(50|99)' us "$v" "$v" "$v"
+	table 2 'a held job, release to return, p(50|99)' us "$v" "$n" "$v"
+	table 2 'the same without device work, p(50|99)' us "$v" "$n" "$v"
 	table 1 'items of 4 \+ 3 \+ 1 jobs, fanned out' k/s "$v" "$n" "$v"
 	table 1 'the same, one behind the other' k/s "$v" "$n" "$v"
 	table 3 'submits, (8|16|32) workers' M/s "$n" "$n" "$v"
@@ -81,10 +82,10 @@ silent
 rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
 all
 rows 1 '^devices: left out, it takes more GPUs$'
-rows 1 '^bench: 175 lines in [0-9]+ s$'
+rows 1 '^bench: 217 lines in [0-9]+ s$'
 ends 'prints every row, on the double'
 
-FAKE=devices=5,misuse=abort,junk gives 0 --quick --rows=devices
+FAKE=devices=5,memory=1G,misuse=abort,junk gives 0 --quick --rows=devices
 silent
 many 2 '[24]'
 rows 1 '^bench: 16 lines in [0-9]+ s$'
@@ -98,6 +99,8 @@ rows 6 '^\| .* 3 GPUs'
 rows 1 '^bench: 10 lines in [0-9]+ s$'
 FAKE=devices=2 gives 1 --quick --rows=devices --workers=1 --wrong=result
 says 'bench: J number 1 in its memory: word 0 came out as 0x'
+FAKE=misuse=abort gives 1 --quick --rows=batch,lone --wrong=result
+says 'bench: lone, part 1 of 1: it ended with status 1'
 says 'bench: what the kernel was to make: failed'
 ends 'begins with any GPU; needs no peers; finds what is wrong'
 
@@ -117,7 +120,7 @@ if [ $status = 77 ]; then
 elif [ -x "$GPU" ]; then
 	[ $status = 0 ] || complain "status on a GPU: $status"
 	all
-	lines=175
+	lines=217
 	if ! grep -q '^devices: left out' "$dir/out"; then
 		numbers=$(grep -c '^| chunks .* GPUs' "$dir/out")
 		many "$numbers" '[248]'
@@ -147,5 +150,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 refuses --gpus 'give up to 16 numbers from 1 to 64' '' 0 2,
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 17 33
+both_refuse 17 34
 done_testing

@@ -2,6 +2,11 @@
 /* Concurrent copies both ways on several GPUs, by hand: a thread for each GPU and each way. */
 #include "gpu/work.h"
 
+#define BYTES ((size_t)8 << 20)
+#define QUICK_BYTES ((size_t)1 << 20)
+#define CHUNKS 12		/* of a GPU */
+#define ROUNDS 4
+
 enum { WAYS = 2 };		/* in and out */
 
 static void copy_some(void *arg, unsigned index, cudaStream_t stream)
@@ -20,8 +25,21 @@ static void copy_some(void *arg, unsigned index, cudaStream_t stream)
 	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-void gpu_copies_start(struct gpu_copies *c, const int *gpus, unsigned nr_gpus)
+static void allocate(struct gpu_copies *c, bool quick, unsigned nr_gpus)
 {
+	c->bytes = quick ? QUICK_BYTES : BYTES;
+	c->nr = quick ? CHUNKS : ROUNDS * CHUNKS;
+	c->nr_chunks = nr_gpus * CHUNKS;
+	c->in = gpu_pinned(c->bytes * c->nr_chunks);
+	c->out = gpu_pinned(c->bytes * c->nr_chunks);
+}
+
+void gpu_copies_start(struct gpu_copies *c, const struct bench_options *opt, unsigned nr_gpus)
+{
+	const int *gpus = opt->gpus;
+
+	if (!c->nr)
+		allocate(c, opt->quick, nr_gpus);
 	c->nr_gpus = nr_gpus;
 	for (unsigned i = nr_gpus; i--;) {
 		gpu_enter(gpus[i]);

@@ -2,6 +2,7 @@
 /* kernels.cu for the double of the CUDA runtime: its streams call host functions. */
 #include "gpu/gpu.h"
 
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -9,8 +10,9 @@
 
 #include "double_kernel.h"
 
-struct spin_args {
-	uint64_t ns, *stamps;
+struct resident_args {
+	struct gpu_mailbox box;
+	uint32_t seq;			/* of a lease: its number */
 };
 
 struct until_args {
@@ -56,7 +58,7 @@ static void move(struct rnl_dim grid, struct rnl_dim block, const void *args)
 
 	(void)block;
 	for (uint32_t i = 0; i < grid.x; i++)
-		memcpy(moves->dst[i], moves->src[i], moves->nr_words * sizeof(uint32_t));
+		memcpy(moves->dst[i], moves->src[i], moves->nr_words[i] * sizeof(uint32_t));
 }
 
 DOUBLE_KERNEL(gpu_move, NULL, move, struct gpu_moves);
@@ -72,7 +74,7 @@ static void empty(struct rnl_dim grid, struct rnl_dim block, const void *args)
 
 static void spin(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
-	const struct spin_args *spin = args;
+	const struct gpu_spin *spin = args;
 	const struct timespec pause = {
 		.tv_sec = (time_t)(spin->ns / 1000000000),
 		.tv_nsec = (long)(spin->ns % 1000000000)
@@ -88,6 +90,10 @@ static void spin(struct rnl_dim grid, struct rnl_dim block, const void *args)
 	/* release: the row join reads it while kernels run */
 	__atomic_store_n(&spin->stamps[1], bench_now(), __ATOMIC_RELEASE);
 }
+
+DOUBLE_KERNEL(gpu_spin_kernel, NULL, spin, struct gpu_spin);
+
+const struct rnl_kernel *const gpu_spinner = &gpu_spin_kernel;
 
 static void until(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
@@ -119,6 +125,66 @@ static void rounds_of(struct rnl_dim grid, struct rnl_dim block, const void *arg
 			x = x * GPU_A + GPU_C;
 		a->out[i] = x;
 	}
+}
+
+static void mix(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct gpu_mix *m = args;
+	const struct timespec pause = { .tv_nsec = (long)m->ns };
+	uint32_t sum = m->seed;
+
+	(void)grid;
+	(void)block;
+	for (unsigned i = 0; i < GPU_MIX; i++)
+		sum += m->in[i] ? *m->in[i] : 0;
+	nanosleep(&pause, NULL);
+	*m->out = gpu_mixed(sum);
+}
+
+/* Answers a request as its pieces come.  Returns false if it has not begun and the kernel ends. */
+static bool answer(const struct gpu_mailbox *box, uint32_t seq, uint64_t end)
+{
+	for (uint32_t i = 0; i < box->nr; i++) {
+		struct gpu_piece *out = &box->out[i];
+		uint32_t got;
+
+		/* acquire: the piece's words; gpu/resident.c writes both together */
+		while ((got = __atomic_load_n(&box->in[i].seq, __ATOMIC_ACQUIRE)) != seq) {
+			if (!i && (got == GPU_RESIDENT_ENDS || bench_now() > end))
+				return false;
+			sched_yield();
+		}
+		for (unsigned k = 0; k < GPU_PIECE_WORDS; k++)
+			out->words[k] = gpu_word(GPU_ROUND, box->in[i].words[k], 0);
+		/* release: the words */
+		__atomic_store_n(&out->seq, seq, __ATOMIC_RELEASE);
+	}
+	return true;
+}
+
+static void resident(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct resident_args *a = args;
+
+	(void)grid;
+	(void)block;
+	for (uint32_t seq = a->seq; answer(&a->box, seq, UINT64_MAX); seq++)
+		;
+}
+
+static void lease(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct resident_args *a = args;
+	const uint64_t end = bench_now() + a->box.lease_ns;
+	uint32_t seq = *a->box.next;
+
+	(void)grid;
+	(void)block;
+	/* relaxed: publishes no data */
+	__atomic_store_n(a->box.begun, a->seq, __ATOMIC_RELAXED);
+	while (answer(&a->box, seq, end))
+		seq++;
+	*a->box.next = seq;
 }
 
 static cudaError_t launch(void (*fn)(struct rnl_dim, struct rnl_dim, const void *),
@@ -159,7 +225,7 @@ cudaError_t gpu_issue_empty(const struct gpu_slot *slot, cudaStream_t stream)
 cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint64_t *stamps,
 			   cudaStream_t stream)
 {
-	const struct spin_args args = { ns, stamps };
+	const struct gpu_spin args = { ns, stamps };
 
 	(void)blocks;
 	(void)threads;
@@ -182,6 +248,25 @@ cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uin
 	const struct rounds_args args = { in, out, nr, rounds };
 
 	return launch(rounds_of, &args, sizeof(args), stream);
+}
+
+cudaError_t gpu_issue_mix(const struct gpu_mix *args, cudaStream_t stream)
+{
+	return launch(mix, args, sizeof(*args), stream);
+}
+
+cudaError_t gpu_issue_resident(const struct gpu_mailbox *box, uint32_t seq, cudaStream_t stream)
+{
+	const struct resident_args args = { *box, seq };
+
+	return launch(resident, &args, sizeof(args), stream);
+}
+
+cudaError_t gpu_issue_lease(const struct gpu_mailbox *box, uint32_t number, cudaStream_t stream)
+{
+	const struct resident_args args = { *box, number };
+
+	return launch(lease, &args, sizeof(args), stream);
 }
 
 cudaError_t gpu_device_get(void **memp, size_t bytes)

@@ -77,14 +77,14 @@ void bench_gpu_begin(const int *gpus, unsigned nr)
 	gpu_begin(gpus[0]);
 }
 
-const char *gpu_names(const struct bench_options *opt, unsigned nr)
+const char *gpu_names(const struct bench_options *opt, unsigned first, unsigned nr)
 {
 	static char name[128];
 	char *at = name;
 
 	for (unsigned i = 0; i < nr; i++)
 		at += snprintf(at, (size_t)(name + sizeof(name) - at), "%s%d", i ? "," : "cuda:",
-			       opt->gpus[i]);
+			       opt->gpus[first + i]);
 	return name;
 }
 
@@ -174,8 +174,8 @@ void gpu_slots_in(struct gpu_slot *slots, size_t nr, size_t stride, const struct
 	for (size_t i = 0; i < nr; i++, at += stride) {
 		struct gpu_slot *slot = (struct gpu_slot *)(void *)at;
 
-		slot->in = pinned + i * 2 * largest;
-		slot->out = slot->in + largest;
+		slot->in = pinned + i * largest;
+		slot->out = slot->in + nr * largest;
 		slot->dev = dev + i * largest;
 		slot->nr_words = shape->sizes[i % shape->nr_sizes];
 		slot->kernel = (uint32_t)(i % shape->nr_kernels);
@@ -255,20 +255,27 @@ struct rnl_pool *gpu_pool(const char *device, enum rnl_stream_kind kind, unsigne
 	return pool;
 }
 
-void gpu_scales(struct bench_line *line, unsigned nr_gpus, double times)
+double gpu_other(const struct bench_line *line, const char *variant)
 {
-	const double one = bench_summary(bench_best(line, BENCH_HAND)).median;
-	const double all = bench_summary(bench_best(line, BENCH_RUNNEL)).median;
-	const struct bench_figure *ceiling = bench_best(line, BENCH_CEILING);
-	int length = snprintf(line->note, sizeof(line->note), "%.0f %% of linear",
-			      100 * all / one / nr_gpus);
+	for (unsigned i = 0; i < line->nr; i++)
+		if (line->figures[i].side == BENCH_OTHER && !strcmp(line->figures[i].variant, variant))
+			return bench_summary(&line->figures[i]).median;
+	return (double)NAN;
+}
 
-	if (ceiling)
-		times = bench_summary(ceiling).median / one;
-	line->goal_value *= fmin(times, nr_gpus);
-	if (!isnan(times))
-		snprintf(line->note + length, sizeof(line->note) - (size_t)length,
-			 ", by hand %.0f %%", 100 * times / nr_gpus);
+void gpu_scales(struct bench_line *line, unsigned nr_gpus, const char *one, enum bench_side side,
+		const char *side_one)
+{
+	const double ours = bench_summary(bench_best(line, BENCH_RUNNEL)).median;
+	const double theirs = bench_summary(bench_best(line, side)).median;
+	const double ours_one = gpu_other(line, one), theirs_one = gpu_other(line, side_one);
+
+	snprintf(line->note, sizeof(line->note), "%.0f %% of linear, by hand %.0f %%",
+		 100 * ours / ours_one / nr_gpus, 100 * theirs / theirs_one / nr_gpus);
+	if (line->goal != BENCH_OF_SCALING)
+		return;
+	line->goal = BENCH_ABSOLUTE;
+	line->goal_value *= ours_one * theirs / theirs_one;
 }
 
 void gpu_row_end(void *arg, struct bench_line **lines)

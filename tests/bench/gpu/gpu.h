@@ -33,12 +33,15 @@ extern "C" {
 #define GPU_C 1013904223u
 
 #define GPU_KERNELS 5		/* kernels that J may have; the default is the first */
+#define GPU_ROUND UINT32_MAX	/* as J's kernel: a round of gpu_issue_rounds() */
 #define GPU_SIZES_MAX 4
 
 /* Returns the result of J's kernel for word i of its memory. */
 GPU_SHARED uint32_t gpu_word(uint32_t kernel, uint32_t x, uint32_t i)
 {
-	return ((x * GPU_A + GPU_C) ^ i) + kernel * GPU_C;
+	const uint32_t round = x * GPU_A + GPU_C;
+
+	return kernel == GPU_ROUND ? round : (round ^ i) + kernel * GPU_C;
 }
 
 /* The memory of one J: page-locked words in and out, and the device's words. */
@@ -69,6 +72,10 @@ gpu_issue_fn gpu_issue_empty;	/* a kernel that does nothing */
  */
 cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint64_t *stamps,
 			   cudaStream_t stream);
+struct gpu_spin {
+	uint64_t ns, *stamps;
+};
+extern const struct rnl_kernel *const gpu_spinner;	/* its kernel */
 
 /* The same, until *@over, which is page-locked, is not 0, or for @ns. */
 cudaError_t gpu_issue_until(unsigned blocks, unsigned threads, const uint32_t *over, uint64_t ns,
@@ -85,11 +92,53 @@ struct gpu_work_args {
 extern const struct rnl_kernel *const gpu_works[GPU_KERNELS];
 #define GPU_WORK_THREADS 256
 
+#define GPU_MIX 4
+
+/* Arguments of a kernel of one thread, which reads words, runs for @ns, and writes a word. */
+struct gpu_mix {
+	const uint32_t *in[GPU_MIX];	/* NULL: none */
+	uint32_t *out;			/* gets gpu_mixed(@seed plus all inputs) */
+	uint32_t seed;
+	uint64_t ns;
+};
+
+GPU_SHARED uint32_t gpu_mixed(uint32_t sum)
+{
+	return sum * GPU_A + GPU_C;
+}
+
+cudaError_t gpu_issue_mix(const struct gpu_mix *mix, cudaStream_t stream);
+
+#define GPU_PIECE_WORDS 3
+#define GPU_PIECES_MAX 1024		/* one block has a thread for each */
+#define GPU_RESIDENT_ENDS UINT32_MAX	/* as a piece's number: the kernel ends */
+
+/* Requests and answers of a resident kernel: one access moves a piece with its number. */
+struct gpu_piece {
+	uint32_t words[GPU_PIECE_WORDS];
+	uint32_t seq;			/* number of the request */
+} __attribute__((aligned(16)));
+
+struct gpu_mailbox {
+	struct gpu_piece *in, *out;	/* page-locked */
+	uint32_t nr;			/* pieces of a request, and of its answer */
+	/* With leases: */
+	uint32_t *next;			/* device memory: number of the next request */
+	uint32_t *begun;		/* page-locked: number of the last lease that began */
+	uint64_t lease_ns;
+};
+
+/* Issues a kernel that answers requests, a round of each word, from number @seq on until the end. */
+cudaError_t gpu_issue_resident(const struct gpu_mailbox *box, uint32_t seq, cudaStream_t stream);
+
+/* The same by lease number @lease, which ends after its time; the next lease goes on. */
+cudaError_t gpu_issue_lease(const struct gpu_mailbox *box, uint32_t lease, cudaStream_t stream);
+
 #define GPU_MOVES 32
 
 /* Arguments of a kernel that copies, with a block of GPU_WORK_THREADS threads for each copy. */
 struct gpu_moves {
-	uint32_t nr_words;		/* words of each copy; a multiple of 4 */
+	uint32_t nr_words[GPU_MOVES];	/* of each copy; multiples of 4 */
 	uint32_t *dst[GPU_MOVES];
 	const uint32_t *src[GPU_MOVES];
 };
@@ -133,7 +182,10 @@ void gpu_stream_write(cudaStream_t stream, uint32_t *word, uint32_t value);
 /* Makes slots for J of 4 KB, and allocates memory for them. */
 void gpu_slots(struct gpu_slot *slots, size_t nr, size_t stride);
 
-/* Makes slots for another J; @pinned has space for 2 * @nr of its largest size, @dev for @nr. */
+/*
+ * Makes slots for another J; @pinned has space for 2 * @nr of its largest size, first all inputs;
+ * @dev for @nr.
+ */
 void gpu_slots_in(struct gpu_slot *slots, size_t nr, size_t stride, const struct gpu_shape *shape,
 		  uint32_t *pinned, uint32_t *dev);
 uint32_t gpu_largest(const struct gpu_shape *shape);	/* in words */
@@ -145,14 +197,18 @@ void gpu_warm_up(void);
 struct rnl_pool *gpu_pool(const char *device, enum rnl_stream_kind kind, unsigned nr_workers,
 			  const struct rnl_pool_attr *others);
 
-/* Returns the device name of a pool of the first GPUs; valid until the next call. */
-const char *gpu_names(const struct bench_options *opt, unsigned nr);
+/* Returns the device name of a pool of @nr GPUs; valid until the next call. */
+const char *gpu_names(const struct bench_options *opt, unsigned first, unsigned nr);
+
+/* Returns the median of a line's variant of BENCH_OTHER. */
+double gpu_other(const struct bench_line *line, const char *variant);
 
 /*
- * Sets the goal and the note of a line with a hand-written figure of one GPU. @times: the largest
- * possible factor here; NAN: the ceiling's factor, or the number of GPUs.
+ * Notes how a line's best figures of all GPUs, runnel's and another @side's, compare with figures
+ * of one GPU, which are BENCH_OTHER.  Sets the goal if it is BENCH_OF_SCALING.
  */
-void gpu_scales(struct bench_line *line, unsigned nr_gpus, double times);
+void gpu_scales(struct bench_line *line, unsigned nr_gpus, const char *one, enum bench_side side,
+		const char *side_one);
 
 /* Ends a row whose struct begins with the pool. */
 void gpu_row_end(void *arg, struct bench_line **lines);

@@ -12,6 +12,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define PAUSES 32		/* between two queries, which slow other threads' launches */
 #define LOOKS 1024		/* then yields: there may be more threads than CPUs */
@@ -66,8 +67,8 @@ void gpu_crew_end(struct gpu_crew *crew)
 struct hand {
 	struct gpu_team *team;
 	cudaStream_t stream;
-	struct gpu_slot *slots;		/* GPU_DEPTH_MAX of them, and of events */
-	cudaEvent_t *events;
+	struct gpu_slot *slots;		/* the team's nr_slots */
+	cudaEvent_t *events;		/* GPU_DEPTH_MAX */
 	uint32_t *word;			/* page-locked, on its own cache line */
 	uint32_t written;		/* value that the last mark writes there */
 	uint64_t done, began, ended;
@@ -140,7 +141,7 @@ static void query_until_passed(cudaEvent_t event)
 		(void)cudaGetLastError();	/* "not ready" must not count as a launch's error */
 }
 
-static void look_until_written(const uint32_t *word, uint32_t value)
+void gpu_await_word(const uint32_t *word, uint32_t value)
 {
 	unsigned looks = 0;
 
@@ -162,7 +163,7 @@ static void await(struct hand *h, unsigned place, uint32_t value)
 	else if (mark == GPU_EVENT_SYNC)
 		gpu_ok(gpu_event_sync(h->events[place]), "cudaEventSynchronize");
 	else
-		look_until_written(h->word, value);
+		gpu_await_word(h->word, value);
 }
 
 static void run_ring(struct hand *h)
@@ -253,9 +254,20 @@ void gpu_team_shape(struct gpu_team *team, const struct gpu_shape *shape, unsign
 	const size_t words = (size_t)depth * gpu_largest(shape);
 
 	team->nr_slots = depth;
-	for (unsigned i = 0; i < team->nr_threads; i++)
-		gpu_slots_in(team->hands[i].slots, depth, sizeof(struct gpu_slot), shape,
-			     pinned + i * 2 * words, dev + i * words);
+	for (unsigned i = 0; i < team->nr_threads; i++) {
+		struct hand *h = &team->hands[i];
+
+		free(h->slots);
+		h->slots = bench_alloc(depth * sizeof(*h->slots));
+		gpu_slots_in(h->slots, depth, sizeof(*h->slots), shape, pinned + i * 2 * words,
+			     dev + i * words);
+	}
+}
+
+void gpu_team_kernel(struct gpu_team *team, uint32_t kernel)
+{
+	for (unsigned i = 0; i < team->nr_threads * team->nr_slots; i++)
+		team->hands[i / team->nr_slots].slots[i % team->nr_slots].kernel = kernel;
 }
 
 void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant)
@@ -283,7 +295,18 @@ double gpu_team_end(struct gpu_team *team)
 
 double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *variant, unsigned ms)
 {
-	gpu_team_begin(team, variant);
+	return gpu_teams_rate(&team, 1, variant, ms);
+}
+
+double gpu_teams_rate(struct gpu_team *const *teams, unsigned nr,
+		      const struct gpu_hand_variant *variant, unsigned ms)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		gpu_team_begin(teams[i], variant);
 	bench_sleep_ms(ms);
-	return gpu_team_end(team);
+	for (unsigned i = 0; i < nr; i++)
+		sum += gpu_team_end(teams[i]);
+	return sum;
 }

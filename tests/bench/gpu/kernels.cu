@@ -35,7 +35,7 @@ static __global__ void move(struct gpu_moves moves)
 	const uint4 *src = reinterpret_cast<const uint4 *>(moves.src[blockIdx.x]);
 	uint4 *dst = reinterpret_cast<uint4 *>(moves.dst[blockIdx.x]);
 
-	for (uint32_t i = threadIdx.x; i < moves.nr_words / 4; i += THREADS)
+	for (uint32_t i = threadIdx.x; i < moves.nr_words[blockIdx.x] / 4; i += THREADS)
 		dst[i] = src[i];
 }
 
@@ -55,19 +55,24 @@ static __device__ uint64_t device_ns(void)
 	return now;
 }
 
-static __global__ void spin(uint64_t ns, volatile uint64_t *stamps)
+static __global__ void spin(struct gpu_spin args)
 {
+	volatile uint64_t *const stamps = args.stamps;
 	const uint64_t start = device_ns();
 	uint64_t now;
 
 	do {
 		now = device_ns();
-	} while (now - start < ns);
+	} while (now - start < args.ns);
 	if (!stamps || blockIdx.x || threadIdx.x)
 		return;
 	stamps[0] = start;
 	stamps[1] = now;
 }
+
+RNL_KERNEL(gpu_spin_kernel, NULL, spin, struct gpu_spin);
+
+const struct rnl_kernel *const gpu_spinner = &gpu_spin_kernel;
 
 static __global__ void until(const volatile uint32_t *over, uint64_t ns, volatile uint64_t *stamps)
 {
@@ -102,6 +107,115 @@ static __global__ void rounds_of(const uint32_t *in, uint32_t *out, uint64_t nr,
 	}
 }
 
+static __global__ void mix(struct gpu_mix args)
+{
+	const uint64_t start = device_ns();
+	uint32_t sum = args.seed;
+
+	for (unsigned i = 0; i < GPU_MIX; i++)
+		sum += args.in[i] ? *args.in[i] : 0;
+	while (device_ns() - start < args.ns)
+		;
+	*args.out = gpu_mixed(sum);
+}
+
+/* ---- a resident kernel ---------------------------------------------------- */
+
+/* One access of 16 bytes moves a piece's words and its number over the bus. */
+static __device__ uint4 load_piece(const struct gpu_piece *from)
+{
+	uint4 piece;
+
+	asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(piece.x), "=r"(piece.y), "=r"(piece.z), "=r"(piece.w)
+		     : "l"(from) : "memory");
+	return piece;
+}
+
+static __device__ void answer_piece(struct gpu_piece *to, uint4 piece)
+{
+	asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};"
+		     :: "l"(to), "r"(gpu_word(GPU_ROUND, piece.x, 0)),
+		     "r"(gpu_word(GPU_ROUND, piece.y, 0)), "r"(gpu_word(GPU_ROUND, piece.z, 0)),
+		     "r"(piece.w) : "memory");
+}
+
+/* Threads need not wait for each other, because the host waits for all pieces of an answer. */
+static __global__ void resident(struct gpu_mailbox box, uint32_t seq)
+{
+	const uint32_t i = threadIdx.x;
+
+	while (i < box.nr) {
+		const uint4 piece = load_piece(&box.in[i]);
+
+		if (piece.w == GPU_RESIDENT_ENDS)
+			return;
+		if (piece.w != seq)
+			continue;
+		answer_piece(&box.out[i], piece);
+		seq++;
+	}
+}
+
+/* Threads vote on each request, because a lease must not end in the middle of one. */
+static __global__ void lease(struct gpu_mailbox box, uint32_t number)
+{
+	const uint64_t start = device_ns();
+	const uint32_t i = threadIdx.x;
+	uint32_t seq = *box.next;
+
+	if (!i)
+		*(volatile uint32_t *)box.begun = number;
+	for (;;) {
+		const bool mine = i < box.nr;
+		uint4 piece = {};
+		bool came = false, goes_on;
+
+		if (mine) {
+			piece = load_piece(&box.in[i]);
+			came = piece.w == seq;
+		}
+		if (__syncthreads_and(came || !mine)) {
+			if (mine)
+				answer_piece(&box.out[i], piece);
+			seq++;
+			continue;
+		}
+		/* Only the first thread looks at the clock, so all threads end together. */
+		goes_on = came || (!i && device_ns() - start < box.lease_ns);
+		if (!__syncthreads_or(goes_on))
+			break;
+	}
+	if (!i)
+		*box.next = seq;
+}
+
+/* ---- what the host calls -------------------------------------------------- */
+
+/* Returns the threads of a block with one for each piece. */
+static unsigned threads_of(const struct gpu_mailbox *box)
+{
+	return (box->nr + 31) / 32 * 32;
+}
+
+cudaError_t gpu_issue_resident(const struct gpu_mailbox *box, uint32_t seq, cudaStream_t stream)
+{
+	resident<<<1, threads_of(box), 0, stream>>>(*box, seq);
+	return cudaGetLastError();
+}
+
+cudaError_t gpu_issue_lease(const struct gpu_mailbox *box, uint32_t number, cudaStream_t stream)
+{
+	lease<<<1, threads_of(box), 0, stream>>>(*box, number);
+	return cudaGetLastError();
+}
+
+cudaError_t gpu_issue_mix(const struct gpu_mix *args, cudaStream_t stream)
+{
+	mix<<<1, 1, 0, stream>>>(*args);
+	return cudaGetLastError();
+}
+
 cudaError_t gpu_issue_launch(const struct gpu_slot *slot, cudaStream_t stream)
 {
 	const struct gpu_work_args args = { slot->dev };
@@ -134,7 +248,9 @@ cudaError_t gpu_issue_empty(const struct gpu_slot *slot, cudaStream_t stream)
 cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint64_t *stamps,
 			   cudaStream_t stream)
 {
-	spin<<<blocks, threads, 0, stream>>>(ns, stamps);
+	const struct gpu_spin args = { ns, stamps };
+
+	spin<<<blocks, threads, 0, stream>>>(args);
 	return cudaGetLastError();
 }
 

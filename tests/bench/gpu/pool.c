@@ -113,9 +113,15 @@ static int (*function_of(enum gpu_done done))(struct rnl_job *job)
 	}
 }
 
+/* A producer's requests are of one pool. */
+static struct rnl_pool *pool_of(const struct gpu_producer *p)
+{
+	return p->requests->pool ? p->requests->pool : p->feed->arg;
+}
+
 static void submit(struct gpu_producer *p, struct gpu_request *request)
 {
-	bench_rnl(rnl_submit(p->feed->arg, &request->job), "rnl_submit");
+	bench_rnl(rnl_submit(pool_of(p), &request->job), "rnl_submit");
 }
 
 static void wait(struct gpu_producer *p, struct gpu_request *request)
@@ -166,7 +172,7 @@ static void reap_and_submit(struct gpu_producer *p, bool many)
 		if (stop)
 			under_way -= (unsigned)nr;
 		else if (many)
-			submit_many(p->feed->arg, jobs, (unsigned)nr);
+			submit_many(pool_of(p), jobs, (unsigned)nr);
 	}
 }
 

@@ -4,9 +4,13 @@
  * pool.
  *
  *	hand.c	a thread, its stream, marks by event and by flag
- *	graphs.c expert code for such a thread: graphs between movers copies.c copies both ways
- *	producers.c producers, which submit requests to a pool pool.c runnel mutex.c a mutex, a
- *	condition variable, a sync for each job
+ *	graphs.c	graphs of kernels
+ *	groups.c	an expert's work for such a thread: graphs, batched copies, slabs
+ *	resident.c	a resident kernel that answers requests
+ *	copies.c	copies both ways
+ *	producers.c	producers, which submit requests to a pool
+ *	pool.c		runnel
+ *	mutex.c		a mutex, a condition variable, a sync for each job
  */
 #ifndef GPU_WORK_H
 #define GPU_WORK_H
@@ -55,6 +59,9 @@ struct gpu_hand_variant {
 /* Writes a name like "event/8 d64". */
 void gpu_hand_name(const struct gpu_hand_variant *variant, char *text, size_t bytes);
 
+/* Polls until the stream has written @value, or a later one, to the word. */
+void gpu_await_word(const uint32_t *word, uint32_t value);
+
 struct gpu_team;
 
 /*
@@ -69,6 +76,7 @@ void gpu_team_issue(struct gpu_team *team, gpu_issue_fn *issue, bool check);
 /* @depth: limit of the variants' depth from now on; the memory is for @depth J of each thread. */
 void gpu_team_shape(struct gpu_team *team, const struct gpu_shape *shape, unsigned depth,
 		    uint32_t *pinned, uint32_t *dev);
+void gpu_team_kernel(struct gpu_team *team, uint32_t kernel);	/* of all its slots */
 
 void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant);
 
@@ -76,14 +84,71 @@ void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *varian
 double gpu_team_end(struct gpu_team *team);
 double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *variant, unsigned ms);
 
+/* Of several teams, one for each GPU, at the same time. */
+double gpu_teams_rate(struct gpu_team *const *teams, unsigned nr,
+		      const struct gpu_hand_variant *variant, unsigned ms);
+
 /* ---- graphs.c -------------------------------------------------------- */
 
-#define GPU_GRAPH_JOBS 32
+#define GPU_GRAPH_NODES 64
 
-/* Issues J of one size in groups: the last J of GPU_GRAPH_JOBS issues the group. */
-gpu_issue_fn gpu_issue_graphs;
-/* The variant for gpu_issue_graphs(): a mark covers GPU_GRAPH_JOBS jobs. */
-extern const struct gpu_hand_variant gpu_graphs;
+struct gpu_graph {			/* zeroed: not made yet */
+	CUgraph graph;
+	CUgraphExec exec;
+	CUgraphNode nodes[GPU_GRAPH_NODES];
+};
+
+/*
+ * Sets a node before a launch; before the first launch it adds the node.  @args: the kernel's struct.
+ * @after, @nr_after: the adjacent nodes, added earlier, that it comes after; they stay the same.
+ */
+void gpu_graph_set(struct gpu_graph *graph, unsigned node, const struct rnl_kernel *kernel,
+		   unsigned blocks, unsigned threads, void *args, unsigned after, unsigned nr_after);
+void gpu_graph_launch(struct gpu_graph *graph, cudaStream_t stream);
+
+/* ---- groups.c -------------------------------------------------------- */
+
+#define GPU_GROUP_JOBS 32
+
+/* Issue J in groups: the last J of GPU_GROUP_JOBS issues the group. */
+gpu_issue_fn gpu_issue_graphs;	/* a graph of kernels between movers */
+gpu_issue_fn gpu_issue_batches;	/* launches between batched copies */
+/* The variant for both: a mark covers GPU_GROUP_JOBS jobs. */
+extern const struct gpu_hand_variant gpu_groups;
+
+#define GPU_SLAB_MAX 1024	/* requests of a slab */
+#define GPU_SLAB_TEAM 4		/* threads */
+
+/* Starts a team for slabs of requests of 4 KB, on the current GPU. */
+struct gpu_team *gpu_slabs_start(int ordinal);
+
+/* @nr: requests of a slab. @reach: no copies, the kernel accesses page-locked memory. */
+double gpu_slabs_rate(struct gpu_team *const *teams, unsigned nr_teams, unsigned nr, bool reach,
+		      unsigned ms);
+
+/* ---- resident.c ------------------------------------------------------ */
+
+struct gpu_resident {
+	struct gpu_mailbox box;
+	int ordinal;
+	cudaStream_t stream;
+	uint32_t seq;			/* of the last request */
+	/* With leases: */
+	uint32_t *first;		/* page-locked: number of the next request */
+	uint32_t launched;
+	atomic_bool over;
+	pthread_t keeper;
+};
+
+/* @bytes: of a request, and of its answer. */
+void gpu_resident_open(struct gpu_resident *resident, int ordinal, size_t bytes);
+
+/* Starts the kernel. @lease_ns: time of a lease; 0: one kernel until the end. */
+void gpu_resident_begin(struct gpu_resident *resident, uint64_t lease_ns);
+
+/* Does one request. @words, @answer: of whole pieces. */
+void gpu_resident_ask(struct gpu_resident *resident, const uint32_t *words, uint32_t *answer);
+void gpu_resident_end(struct gpu_resident *resident);
 
 /* ---- copies.c -------------------------------------------------------- */
 
@@ -97,8 +162,8 @@ struct gpu_copies {
 	struct gpu_crew crews[BENCH_GPUS_MAX];
 };
 
-/* The fields before nr_gpus must be set.  Makes the first GPU the current one. */
-void gpu_copies_start(struct gpu_copies *copies, const int *gpus, unsigned nr_gpus);
+/* Starts the threads; allocates chunks, unless the fields before nr_gpus are set. */
+void gpu_copies_start(struct gpu_copies *copies, const struct bench_options *opt, unsigned nr_gpus);
 
 /* Copies by the first GPUs.  Returns GB per second, both ways together. */
 double gpu_copies_rate(struct gpu_copies *copies, unsigned nr_gpus);
@@ -109,6 +174,7 @@ double gpu_copies_rate(struct gpu_copies *copies, unsigned nr_gpus);
 struct gpu_request {
 	struct rnl_job job;
 	struct gpu_slot slot;
+	struct rnl_pool *pool;		/* pool.c: not the feed's; NULL: it is */
 	void *const *devs;		/* pool.c: start of each device's memory; NULL: one */
 	unsigned place;			/* a device of the pool, from 1; 0: any */
 	struct gpu_request *next;	/* mutex.c */

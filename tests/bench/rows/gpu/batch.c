@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row batch: requests of 4 KB through a batcher, and a single request compared with a plain
- * job.
+ * The row batch: requests of 4 KB through a batcher, with 128 or 512 of each producer in flight.
  *
  * DESIGN
- *	A producer has 128 requests in flight and reaps them from its own completion queue. It
- *	writes two words of each request and checks two, like with J: only the transport is
- *	measured. For comparison, hand-written threads do J one by one. The ceiling is hand-written
- *	threads that copy, run and copy back 64 adjacent requests together.
- *	With several GPUs: a batcher of a pool with one GPU and 8 producers, and a batcher of a pool
- *	with all GPUs and the same number of producers and workers per GPU. The ceiling is a copy of
- *	the same bytes by hand.
+ *	A producer reaps its requests from its own completion queue. It writes two words of each
+ *	request and checks two, like with J: only the transport is measured. By hand, threads have
+ *	slabs of adjacent requests, three under way, and write and check the same words. A slab is
+ *	copied in, runs a kernel, and is copied out, or the kernel accesses page-locked memory. The
+ *	ceiling is a copy of the same bytes, both ways at the same time.
+ *	With several GPUs: a batcher of a pool with all GPUs, one of a pool with one GPU, and one for
+ *	each of as many pools, with the same number of producers and workers per GPU; by hand slabs,
+ *	and the copies, on each GPU in one process.
  */
 #include "gpu/work.h"
 
@@ -20,14 +20,9 @@
 #include <runnel/batch.h>
 
 #define BYTES (GPU_WORDS * sizeof(uint32_t))
-#define UNDER_WAY 128		/* requests of a producer */
+#define IN_FLIGHT_MAX 512	/* requests of a producer */
 #define WORKERS 4
-#define TEAM 8			/* hand-written threads that do J one by one */
-#define SLAB_TEAM 4		/* hand-written threads that do slabs */
-#define SLAB 64			/* requests in a slab */
 #define REAP 64
-
-struct bench;
 
 struct request {
 	struct rnl_request request;
@@ -36,25 +31,19 @@ struct request {
 
 struct producer {
 	pthread_t thread;
-	struct bench *bench;
+	const atomic_bool *stop;
+	struct rnl_batcher *batcher;
 	struct rnl_cq *cq;
 	uint64_t done;
+	unsigned in_flight;
 	struct request *requests;
 };
 
-struct bench {
-	const struct bench_options *opt;
+/* A pool, and its batcher. */
+struct batcher {
 	struct rnl_pool *pool;
 	struct rnl_batcher *batcher;
-	struct gpu_team *team, *slabs;
-	struct gpu_request *plain;
-	struct request lone;
-	double lone_p50;
-	atomic_bool stop;
 };
-
-static const unsigned producers[] = { 4, 8 };
-#define SIZES (sizeof(producers) / sizeof(producers[0]))
 
 /* ---- the work ------------------------------------------------------------ */
 
@@ -62,20 +51,6 @@ static int run_batch(const struct rnl_batch *batch)
 {
 	return gpu_issue_rounds(batch->in, batch->out, (uint64_t)batch->nr * GPU_WORDS, 1,
 				(cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -1;
-}
-
-/* Issues SLAB times J together, for a slot and the next slots, whose memory is adjacent. */
-static cudaError_t issue_slab(const struct gpu_slot *slot, cudaStream_t stream)
-{
-	const size_t bytes = SLAB * BYTES;
-	cudaError_t code = cudaMemcpyAsync(slot->dev, slot->in, bytes, cudaMemcpyHostToDevice,
-					   stream);
-
-	if (code == cudaSuccess)
-		code = gpu_issue_rounds(slot->dev, slot->dev, SLAB * GPU_WORDS, 1, stream);
-	if (code != cudaSuccess)
-		return code;
-	return cudaMemcpyAsync(slot->in, slot->dev, bytes, cudaMemcpyDeviceToHost, stream);
 }
 
 static void fill(struct request *r)
@@ -92,14 +67,15 @@ static void look_at(const struct request *r)
 	const uint32_t *words = r->request.out;
 
 	bench_rnl(r->request.job.result, "a request");
-	bench_must(words[0] == r->seq * GPU_A + GPU_C &&
-		   words[GPU_WORDS - 1] == ~r->seq * GPU_A + GPU_C, "what the kernel was to make");
+	bench_must(words[0] == gpu_word(GPU_ROUND, r->seq, 0) &&
+		   words[GPU_WORDS - 1] == gpu_word(GPU_ROUND, ~r->seq, 0),
+		   "what the kernel was to make");
 }
 
 /* Sends a request.  Returns false if there is no space. */
-static bool try_send(struct bench *b, struct request *r)
+static bool try_send(struct rnl_batcher *batcher, struct request *r)
 {
-	const int ret = rnl_batcher_reserve(b->batcher, &r->request, BYTES, 0);
+	const int ret = rnl_batcher_reserve(batcher, &r->request, BYTES, 0);
 
 	if (ret == -EAGAIN)
 		return false;
@@ -115,63 +91,69 @@ static void take_back(struct request *r)
 	bench_rnl(rnl_request_release(&r->request), "rnl_request_release");
 }
 
-/* ---- many ---------------------------------------------------------------- */
+/* ---- producers ----------------------------------------------------------- */
 
 /* Keeps requests in flight.  While there is no space, takes back requests that are done. */
 static void *produce(void *arg)
 {
 	struct producer *p = arg;
-	struct request *idle[UNDER_WAY];
+	struct request *idle[IN_FLIGHT_MAX];
 	struct rnl_job *jobs[REAP];
 	unsigned nr_idle = 0;
 	bool stop = false;
 
-	while (nr_idle < UNDER_WAY) {
+	while (nr_idle < p->in_flight) {
 		idle[nr_idle] = &p->requests[nr_idle];
 		nr_idle++;
 	}
 	do {
-		while (nr_idle && !stop && try_send(p->bench, idle[nr_idle - 1]))
+		while (nr_idle && !stop && try_send(p->batcher, idle[nr_idle - 1]))
 			nr_idle--;
-		const int nr = rnl_cq_reap(p->cq, jobs, REAP, nr_idle < UNDER_WAY ? RNL_FOREVER : 0);
+		const int nr = rnl_cq_reap(p->cq, jobs, REAP,
+					   nr_idle < p->in_flight ? RNL_FOREVER : 0);
 
-		bench_must(nr >= 0 || nr_idle == UNDER_WAY, "rnl_cq_reap");
+		bench_must(nr >= 0 || nr_idle == p->in_flight, "rnl_cq_reap");
 		for (int i = 0; i < nr; i++) {
 			idle[nr_idle] = rnl_container_of(jobs[i], struct request, request.job);
 			take_back(idle[nr_idle++]);
 			p->done++;
 		}
 		/* relaxed: publishes no data */
-		stop = atomic_load_explicit(&p->bench->stop, memory_order_relaxed);
-	} while (!stop || nr_idle < UNDER_WAY);
+		stop = atomic_load_explicit(p->stop, memory_order_relaxed);
+	} while (!stop || nr_idle < p->in_flight);
 	return NULL;
 }
 
-static void begin(struct producer *p, struct bench *b)
+static void begin(struct producer *p)
 {
-	p->bench = b;
-	p->requests = bench_alloc(UNDER_WAY * sizeof(*p->requests));
+	p->requests = bench_alloc(p->in_flight * sizeof(*p->requests));
 	bench_rnl(rnl_cq_create(&p->cq), "rnl_cq_create");
-	for (unsigned i = 0; i < UNDER_WAY; i++) {
+	for (unsigned i = 0; i < p->in_flight; i++) {
 		bench_rnl(rnl_job_init(&p->requests[i].request.job, NULL), "rnl_job_init");
 		bench_rnl(rnl_job_set_cq(&p->requests[i].request.job, p->cq), "rnl_job_set_cq");
 	}
 	bench_must(!pthread_create(&p->thread, NULL, produce, p), "pthread_create");
 }
 
-/* Returns thousands of requests per second. */
-static double rate(struct bench *b, unsigned nr)
+/* Returns thousands of requests per second, by @nr producers of each batcher. */
+static double rate(const struct batcher *batchers, unsigned nr_batchers, unsigned nr,
+		   unsigned in_flight, unsigned ms)
 {
-	struct producer *all = bench_alloc(nr * sizeof(*all));
+	const unsigned nr_all = nr_batchers * nr;
+	struct producer *all = bench_alloc(nr_all * sizeof(*all));
 	const uint64_t start = bench_now();
+	atomic_bool stop = false;
 	uint64_t done = 0;
 
-	atomic_store(&b->stop, false);
-	for (unsigned i = 0; i < nr; i++)
-		begin(&all[i], b);
-	bench_sleep_ms(b->opt->run_ms);
-	atomic_store(&b->stop, true);
-	for (unsigned i = 0; i < nr; i++) {
+	for (unsigned i = 0; i < nr_all; i++) {
+		all[i].stop = &stop;
+		all[i].batcher = batchers[i / nr].batcher;
+		all[i].in_flight = in_flight;
+		begin(&all[i]);
+	}
+	bench_sleep_ms(ms);
+	atomic_store(&stop, true);
+	for (unsigned i = 0; i < nr_all; i++) {
 		pthread_join(all[i].thread, NULL);
 		rnl_cq_destroy(all[i].cq);
 		done += all[i].done;
@@ -181,96 +163,86 @@ static double rate(struct bench *b, unsigned nr)
 	return (double)done * 1e6 / (double)(bench_now() - start);
 }
 
-/* ---- one ----------------------------------------------------------------- */
-
-static double plain_us(struct bench *b)
-{
-	uint64_t start = bench_now();
-
-	gpu_prepare(&b->plain->slot);
-	bench_rnl(rnl_submit(b->pool, &b->plain->job), "rnl_submit");
-	bench_rnl(rnl_job_wait(&b->plain->job, RNL_FOREVER), "rnl_job_wait");
-	start = bench_now() - start;
-	bench_rnl(b->plain->job.result, "J");
-	gpu_check(&b->plain->slot);
-	return (double)start * 1e-3;
-}
-
-static double request_us(struct bench *b, struct request *r)
-{
-	uint64_t start = bench_now();
-
-	bench_must(try_send(b, r), "space for one");
-	bench_rnl(rnl_job_wait(&r->request.job, RNL_FOREVER), "rnl_job_wait");
-	start = bench_now() - start;
-	take_back(r);
-	return (double)start * 1e-3;
-}
-
-/* Alternates plain jobs and requests.  Returns the requests' p50; sets the plain jobs'. */
-static double lone(struct bench *b, double *plain_p50)
-{
-	const unsigned nr = b->opt->samples;
-	double *plain = bench_alloc(nr * sizeof(*plain)), *us = bench_alloc(nr * sizeof(*us)), p50;
-
-	for (unsigned i = 0; i < nr; i++) {
-		plain[i] = plain_us(b);
-		us[i] = request_us(b, &b->lone);
-	}
-	*plain_p50 = bench_percentile(plain, nr, 50);
-	p50 = bench_percentile(us, nr, 50);
-	free(plain);
-	free(us);
-	return p50;
-}
-
-/* ---- the row ------------------------------------------------------------- */
-
-enum { BATCHES, ONE_BY_ONE, SLABS, SIDES, PLAIN = 2 * SIDES, LONE };
-
-static void measure(void *arg, unsigned way, double *values)
-{
-	static const struct gpu_hand_variant one_by_one = { GPU_EVENT, 8, 64 };
-	static const struct gpu_hand_variant one_slab = { GPU_EVENT, 1, 16 };
-	struct bench *b = arg;
-
-	if (way == PLAIN)
-		b->lone_p50 = lone(b, values);
-	else if (way == LONE)
-		values[0] = b->lone_p50;
-	else if (way % SIDES == BATCHES)
-		values[0] = rate(b, producers[way / SIDES]);
-	else if (way % SIDES == ONE_BY_ONE)
-		values[0] = 1e-3 * gpu_team_rate(b->team, &one_by_one, b->opt->run_ms);
-	else
-		values[0] = 1e-3 * SLAB * gpu_team_rate(b->slabs, &one_slab, b->opt->run_ms);
-}
-
-static void begin_batcher(struct bench *b, const struct bench_run *run, unsigned nr_gpus)
+static void begin_batcher(struct batcher *b, const struct bench_run *run, unsigned first,
+			  unsigned nr_gpus)
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 
-	b->opt = run->opt;
-	b->pool = gpu_pool(gpu_names(run->opt, nr_gpus), run->kind, nr_gpus * WORKERS, NULL);
+	b->pool = gpu_pool(gpu_names(run->opt, first, nr_gpus), run->kind, nr_gpus * WORKERS, NULL);
 	attr.fn = run_batch;
 	attr.in_bytes = attr.out_bytes = BYTES;
 	bench_rnl(rnl_batcher_create(&b->batcher, b->pool, &attr), "rnl_batcher_create");
 }
 
-static void *begin_row(struct bench_run *run)
+static void end_batcher(struct batcher *b)
 {
-	const int ordinal = run->opt->info.ordinal;
-	struct bench *b = bench_alloc(sizeof(*b));
+	rnl_batcher_destroy(b->batcher);
+	rnl_pool_destroy(b->pool);
+}
 
-	begin_batcher(b, run, 1);
-	b->plain = gpu_requests(1);
-	bench_rnl(gpu_job_init(&b->plain->job, gpu_run_j), "rnl_job_init");
-	bench_rnl(rnl_job_init(&b->lone.request.job, NULL), "rnl_job_init");
-	b->team = gpu_team_start(ordinal, run->kind, TEAM, gpu_issue_j, true);
-	b->slabs = gpu_team_start(ordinal, run->kind, SLAB_TEAM, issue_slab, false);
-	for (unsigned i = 0; i < SIZES; i++)
-		(void)rate(b, producers[i]);
+/* Returns thousands of requests per second whose bytes are copied both ways. */
+static double copies_rate(struct gpu_copies *copies, unsigned nr_gpus)
+{
+	return 1e6 * gpu_copies_rate(copies, nr_gpus) / (2 * BYTES);
+}
+
+/* ---- the row ------------------------------------------------------------- */
+
+/* The order of the table. */
+enum { BATCHER_4, BATCHER_8, SLABS, REACHED = SLABS + 3, COPIES };
+
+static const unsigned slabs[] = { 64, 256, 1024 };
+#define REACHED_SLAB 256
+
+struct bench {
+	const struct bench_options *opt;
+	struct batcher by;
+	unsigned in_flight;
+	struct gpu_team *team;
+	struct gpu_copies copies;
+};
+
+static double rate_of(struct bench *b, unsigned way)
+{
+	const unsigned ms = b->opt->run_ms;
+
+	if (way <= BATCHER_8)
+		return rate(&b->by, 1, way == BATCHER_4 ? 4 : 8, b->in_flight, ms);
+	if (way == COPIES)
+		return copies_rate(&b->copies, 1);
+	return 1e-3 * gpu_slabs_rate(&b->team, 1, way == REACHED ? REACHED_SLAB : slabs[way - SLABS],
+				     way == REACHED, ms);
+}
+
+static void measure(void *arg, unsigned way, double *values)
+{
+	values[0] = values[2] = rate_of(arg, way);
+	values[1] = values[3] = values[0] * 1e-6 * BYTES;
+}
+
+static void *begin_row(struct bench_run *run, unsigned in_flight)
+{
+	struct bench *b = bench_alloc(sizeof(*b));
+	double values[BENCH_VALUES];
+
+	b->opt = run->opt;
+	b->in_flight = in_flight;
+	begin_batcher(&b->by, run, 0, 1);
+	b->team = gpu_slabs_start(run->opt->info.ordinal);
+	gpu_copies_start(&b->copies, run->opt, 1);
+	for (unsigned way = 0; way < COPIES; way++)
+		measure(b, way, values);
 	return b;
+}
+
+static void *begin_128(struct bench_run *run)
+{
+	return begin_row(run, 128);
+}
+
+static void *begin_512(struct bench_run *run)
+{
+	return begin_row(run, 512);
 }
 
 static void end_row(void *arg, struct bench_line **lines)
@@ -278,32 +250,55 @@ static void end_row(void *arg, struct bench_line **lines)
 	struct bench *b = arg;
 
 	(void)lines;
-	rnl_batcher_destroy(b->batcher);
-	rnl_pool_destroy(b->pool);
+	end_batcher(&b->by);
 }
 
-const struct bench_work bench_batch = { begin_row, measure, end_row, NULL };
+const struct bench_work bench_batch = { begin_128, measure, end_row, NULL };
+const struct bench_work bench_batch_512 = { begin_512, measure, end_row, NULL };
 
 /* ---- with several GPUs ---------------------------------------------------- */
 
-#define COPY_BYTES ((size_t)8 << 20)
-#define COPY_CHUNKS 12		/* of a GPU */
-#define COPY_ROUNDS 8
+#define PRODUCERS 8		/* of a GPU */
 
-struct benches {
-	struct bench by[2];		/* one GPU, all */
-	struct gpu_copies copies;
-	unsigned nr_gpus;
+/* The order of the table. */
+enum {
+	ALL_SLABS_256, ALL_SLABS_1024, ALL_COPIES, ALL_128, ALL_512, EACH_512, ONE_512, ONE_SLABS_1024,
+	GPU_WAYS
 };
 
-/* Ways: a batcher on one GPU, on all GPUs; only copies on one GPU, on all GPUs. */
+struct benches {
+	const struct bench_options *opt;
+	unsigned nr_gpus;
+	struct batcher all, each[BENCH_GPUS_MAX]; /* each: a pool of its own */
+	struct gpu_team *teams[BENCH_GPUS_MAX];
+	struct gpu_copies copies;
+};
+
+static double gpus_rate(struct benches *b, unsigned way)
+{
+	const unsigned nr = b->nr_gpus, ms = b->opt->run_ms;
+
+	switch (way) {
+	case ALL_SLABS_256:
+		return 1e-3 * gpu_slabs_rate(b->teams, nr, 256, false, ms);
+	case ALL_SLABS_1024:
+		return 1e-3 * gpu_slabs_rate(b->teams, nr, 1024, false, ms);
+	case ONE_SLABS_1024:
+		return 1e-3 * gpu_slabs_rate(b->teams, 1, 1024, false, ms);
+	case ALL_COPIES:
+		return copies_rate(&b->copies, nr);
+	case EACH_512:
+		return rate(b->each, nr, PRODUCERS, 512, ms);
+	case ONE_512:
+		return rate(b->each, 1, PRODUCERS, 512, ms);
+	default:
+		return rate(&b->all, 1, nr * PRODUCERS, way == ALL_128 ? 128 : 512, ms);
+	}
+}
+
 static void measure_gpus(void *arg, unsigned way, double *values)
 {
-	struct benches *b = arg;
-	const unsigned nr_gpus = way % 2 ? b->nr_gpus : 1;
-
-	values[0] = way > 1 ? 1e6 * gpu_copies_rate(&b->copies, nr_gpus) / (2 * BYTES) :
-		    rate(&b->by[way], nr_gpus * producers[SIZES - 1]);
+	values[0] = gpus_rate(arg, way);
 }
 
 static void *begin_gpus(struct bench_run *run)
@@ -311,18 +306,17 @@ static void *begin_gpus(struct bench_run *run)
 	struct benches *b = bench_alloc(sizeof(*b));
 	double unused;
 
+	b->opt = run->opt;
 	b->nr_gpus = run->nr_gpus;
-	for (unsigned way = 0; way < 2; way++) {
-		begin_batcher(&b->by[way], run, way ? b->nr_gpus : 1);
-		measure_gpus(b, way, &unused);
+	begin_batcher(&b->all, run, 0, b->nr_gpus);
+	for (unsigned i = b->nr_gpus; i--;) {
+		begin_batcher(&b->each[i], run, i, 1);
+		gpu_enter(run->opt->gpus[i]);
+		b->teams[i] = gpu_slabs_start(run->opt->gpus[i]);
 	}
-	b->copies = (struct gpu_copies){
-		.bytes = COPY_BYTES, .nr_chunks = b->nr_gpus * COPY_CHUNKS,
-		.nr = run->opt->quick ? COPY_CHUNKS : COPY_ROUNDS * COPY_CHUNKS,
-	};
-	b->copies.in = gpu_pinned(COPY_BYTES * b->copies.nr_chunks);
-	b->copies.out = gpu_pinned(COPY_BYTES * b->copies.nr_chunks);
-	gpu_copies_start(&b->copies, run->opt->gpus, b->nr_gpus);
+	gpu_copies_start(&b->copies, run->opt, b->nr_gpus);
+	for (unsigned way = 0; way < GPU_WAYS; way++)
+		measure_gpus(b, way, &unused);
 	return b;
 }
 
@@ -330,9 +324,13 @@ static void end_gpus(void *arg, struct bench_line **lines)
 {
 	struct benches *b = arg;
 
-	for (unsigned way = 0; way < 2; way++)
-		end_row(&b->by[way], lines);
-	gpu_scales(lines[0], b->nr_gpus, (double)NAN);
+	end_batcher(&b->all);
+	for (unsigned i = 0; i < b->nr_gpus; i++)
+		end_batcher(&b->each[i]);
+	gpu_scales(lines[0], b->nr_gpus, "one GPU", BENCH_HAND, "slabs of 1024, one GPU");
+	lines[0]->goal_value = fmin(bench_line_goal(lines[0]),
+				    0.925 * b->nr_gpus * gpu_other(lines[0], "one GPU"));
+	lines[0]->goal = BENCH_ABSOLUTE;
 }
 
 const struct bench_work bench_devices_batch = { begin_gpus, measure_gpus, end_gpus, NULL };

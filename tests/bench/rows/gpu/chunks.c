@@ -297,13 +297,13 @@ static void *begin_maps(struct bench_run *run)
 	struct bench *b = begin(run);
 	double unused;
 
-	b->all = gpu_pool(gpu_names(b->opt, b->nr_gpus), RNL_STREAM_PER_THREAD,
+	b->all = gpu_pool(gpu_names(b->opt, 0, b->nr_gpus), RNL_STREAM_PER_THREAD,
 			  b->nr_gpus * STREAMS, NULL);
 	b->copies = (struct gpu_copies){
 		.in = b->in, .out = b->out, .bytes = b->bytes, .nr = b->nr_chunks,
 		.nr_chunks = b->nr_gpus * b->nr_chunks,
 	};
-	gpu_copies_start(&b->copies, b->opt->gpus, b->nr_gpus);
+	gpu_copies_start(&b->copies, b->opt, b->nr_gpus);
 	for (unsigned way = 0; way < 2; way++)
 		measure_map(b, way, &unused);
 	return b;
@@ -314,7 +314,7 @@ static void end_maps(void *arg, struct bench_line **lines)
 	struct bench *b = arg;
 
 	end_row(arg, lines);
-	gpu_scales(lines[0], b->nr_gpus, (double)NAN);
+	gpu_scales(lines[0], b->nr_gpus, "one GPU", BENCH_CEILING, "copies alone, one GPU");
 }
 
 const struct bench_work bench_devices_map = { begin_maps, measure_map, end_maps, NULL };

@@ -71,7 +71,7 @@ static void make_pool(struct bench *b, unsigned nr_gpus)
 
 	drop_pool(b);
 	b->nr_of_pool = nr_gpus;
-	b->pool = gpu_pool(gpu_names(b->opt, nr_gpus), b->kind, nr_gpus * b->threads, NULL);
+	b->pool = gpu_pool(gpu_names(b->opt, 0, nr_gpus), b->kind, nr_gpus * b->threads, NULL);
 	bench_rnl(rnl_memory_get(b->pool, RNL_PINNED, 2 * bytes, &b->pinned, 0), "rnl_memory_get");
 	for (unsigned i = 0; i < nr_gpus; i++)
 		bench_rnl(rnl_memory_get(b->pool, i, bytes, &b->devs[i], 0), "rnl_memory_get");
@@ -108,14 +108,7 @@ static const struct gpu_hand_variant one_by_one = { GPU_EVENT, 8, 64 };
 
 static double measure_by_hand(const struct bench *b, unsigned nr_gpus, unsigned ms)
 {
-	double found = 0;
-
-	for (unsigned i = 0; i < nr_gpus; i++)
-		gpu_team_begin(b->teams[i], b->gathered ? &gpu_graphs : &one_by_one);
-	bench_sleep_ms(ms);
-	for (unsigned i = 0; i < nr_gpus; i++)
-		found += 1e-3 * gpu_team_end(b->teams[i]);
-	return found;
+	return 1e-3 * gpu_teams_rate(b->teams, nr_gpus, b->gathered ? &gpu_groups : &one_by_one, ms);
 }
 
 static void begin_by_hand(struct bench *b)
@@ -176,7 +169,7 @@ static struct bench_figure *add_figure(struct bench_line *line, const struct can
 
 	snprintf(name, sizeof(name), "%s%s P%u q%u", spreads[c->spread], how[c->done], c->producers,
 		 c->requests);
-	return bench_figure(line, c->spread == ONE ? BENCH_HAND : BENCH_RUNNEL, name);
+	return bench_figure(line, c->spread == ONE ? BENCH_OTHER : BENCH_RUNNEL, name);
 }
 
 /* ---- the row ------------------------------------------------------------- */
@@ -208,14 +201,12 @@ static void run_line(const struct bench_run *run, struct bench *b, unsigned quan
 			measure_one, best, { add_figure(line, &b->all[best]) }, false
 		};
 	}
-	one = bench_figure(line, BENCH_PEER, b->gathered ? "graphs by hand, one GPU" :
-							    "by hand, one GPU");
-	all = bench_figure(line, BENCH_PEER, b->gathered ? "graphs by hand" : "by hand");
+	one = bench_figure(line, BENCH_OTHER, b->gathered ? "graphs, one GPU" : "loops, one GPU");
+	all = bench_figure(line, BENCH_HAND, b->gathered ? "graphs" : "loops");
 	ways[SPREADS] = (struct bench_way){ measure_one, HAND_ONE, { one }, false };
 	ways[SPREADS + 1] = (struct bench_way){ measure_one, HAND_ALL, { all }, false };
 	bench_turns(run, ways, WAYS, b);
-	gpu_scales(line, b->nr_gpus, b->gathered ? bench_summary(all).median /
-						       bench_summary(one).median : (double)NAN);
+	gpu_scales(line, b->nr_gpus, ways[ONE].figures[0]->variant, BENCH_HAND, one->variant);
 	bench_line_tell(run, line);
 }
 

@@ -5,7 +5,8 @@
  *
  * DESIGN
  *	A kernel takes 3 us.  By hand: threads, each with four streams and events between them, or
- *	with a stream for each of its items; an item's memory is reused after its last event.
+ *	with a stream for each of its items, to which it issues kernels or the item's graph; an
+ *	item's memory is reused after its last event.
  *	runnel: barriers, or chains; one thread that waits for a completion queue, or the callback
  *	of the item's last job, reuses an item's memory.
  */
@@ -23,6 +24,7 @@ struct bench;
 /* By hand: an item that a thread has in flight. */
 struct hand_item {
 	cudaEvent_t events[JOBS];
+	struct gpu_graph graphs[2];	/* fanned out; one behind the other */
 	bool busy;
 };
 
@@ -42,7 +44,7 @@ struct pool_item {
 struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
 	unsigned nr;			/* items */
-	bool chained, by_callback;
+	bool chained, by_callback, by_graph;
 	atomic_uint started, done;	/* items started, done by callbacks */
 	struct hand_crew crews[CREWS];
 	struct hand_item hand[AT_ONCE];
@@ -94,6 +96,24 @@ static void one_behind_the_other(struct hand_item *item, cudaStream_t stream)
 	mark(item->events[JOBS - 1], stream);
 }
 
+static void by_graph(struct hand_item *item, bool chained, cudaStream_t stream)
+{
+	struct gpu_graph *g = &item->graphs[chained];
+	struct gpu_spin args = { KERNEL_NS, NULL };
+
+	for (unsigned i = 0; i < JOBS; i++) {
+		if (chained)
+			gpu_graph_set(g, i, gpu_spinner, 1, 1, &args, i ? i - 1 : 0, i ? 1 : 0);
+		else if (i < PARTS)
+			gpu_graph_set(g, i, gpu_spinner, 1, 1, &args, 0, 0);
+		else
+			gpu_graph_set(g, i, gpu_spinner, 1, 1, &args, i < JOBS - 1 ? 0 : PARTS,
+				      i < JOBS - 1 ? PARTS : MIXES);
+	}
+	gpu_graph_launch(g, stream);
+	mark(item->events[JOBS - 1], stream);
+}
+
 static void by_thread(void *arg, unsigned index, cudaStream_t own)
 {
 	struct hand_crew *crew = arg;
@@ -110,7 +130,9 @@ static void by_thread(void *arg, unsigned index, cudaStream_t own)
 		item->busy = n < b->nr / crew->nr;
 		if (!item->busy)
 			continue;
-		if (b->chained)
+		if (b->by_graph)
+			by_graph(item, b->chained, streams[n % share]);
+		else if (b->chained)
 			one_behind_the_other(item, streams[n % share]);
 		else
 			fan_out(item, streams);
@@ -204,12 +226,14 @@ static void by_queue(struct bench *b)
 /* The order of the table. */
 static const struct {
 	unsigned crew;			/* CREWS: the pool */
-	bool chained, by_callback;
+	bool chained, by_callback, by_graph;
 } ways[] = {
-	{ 0, false, false }, { 1, false, false }, { 2, false, false },
-	{ CREWS, false, false }, { CREWS, false, true },
-	{ 1, true, false }, { 2, true, false },
-	{ CREWS, true, false }, { CREWS, true, true },
+	{ 0, false, false, false }, { 1, false, false, false }, { 2, false, false, false },
+	{ 1, false, false, true }, { 2, false, false, true },
+	{ CREWS, false, false, false }, { CREWS, false, true, false },
+	{ 1, true, false, false }, { 2, true, false, false },
+	{ 1, true, false, true }, { 2, true, false, true },
+	{ CREWS, true, false, false }, { CREWS, true, true, false },
 };
 
 static void measure(void *arg, unsigned way, double *values)
@@ -220,6 +244,7 @@ static void measure(void *arg, unsigned way, double *values)
 
 	b->chained = ways[way].chained;
 	b->by_callback = ways[way].by_callback;
+	b->by_graph = ways[way].by_graph;
 	if (crew < CREWS) {
 		gpu_crew_begin(&b->crews[crew].crew);
 		gpu_crew_end(&b->crews[crew].crew);

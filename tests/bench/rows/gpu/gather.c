@@ -4,8 +4,8 @@
  * and sizes; with 1 to 16 threads or workers.
  *
  * DESIGN
- *	Gathered J are compared with hand-written threads, which issue such J one by one, and, as
- *	the ceiling, with threads that only issue J's kernel. A part of the table has one number of
+ *	Gathered J are compared with hand-written threads, which issue groups of J (gpu/groups.c),
+ *	or J one by one; threads that only issue J's kernel are shown, too. A part of the table has one number of
  *	threads and one kind of streams. All its lines have one pool, one team of hand-written
  *	threads, and memory for the largest J, which each line divides. The pool's J have memory of
  *	the pool, because a mover can copy it. For all sizes, the kernel has a thread for each word.
@@ -21,9 +21,6 @@
 #define PRODUCERS_MAX 8
 #define DEPTH 128			/* limit of a hand-written thread */
 #define LARGEST (256 * KB)		/* words of a J */
-#define KB_4_PER_THREAD 2.3		/* goal of line KB_4 with per-thread streams */
-
-enum { KB_4 = 1, LAUNCHES = 6 };	/* lines of the table */
 
 static const struct gpu_shape shapes[] = {
 	{ 1, 1, { KB } }, { 1, 1, { 4 * KB } }, { 1, 1, { 16 * KB } }, { 1, 1, { 64 * KB } },
@@ -31,12 +28,22 @@ static const struct gpu_shape shapes[] = {
 };
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
-static const struct gpu_hand_variant hands[] = {
-	{ GPU_EVENT, 8, 64 }, { GPU_EVENT, 32, DEPTH }, { GPU_FLAG, 8, 64 }
-};
-static const struct gpu_hand_variant launches = { GPU_EVENT, 32, DEPTH };
+static const struct gpu_hand_variant one_by_one = { GPU_EVENT, 8, 64 };
 
-enum { ALONE = sizeof(hands) / sizeof(hands[0]), GATHERED, WAYS };
+static const struct {
+	const char *name;
+	enum bench_side side;
+	gpu_issue_fn *issue;
+	const struct gpu_hand_variant *variant;
+	bool check;
+} hands[] = {
+	{ "graphs of 32 between movers", BENCH_HAND, gpu_issue_graphs, &gpu_groups, true },
+	{ "batched copies of 32", BENCH_HAND, gpu_issue_batches, &gpu_groups, true },
+	{ "a loop of copies", BENCH_HAND, gpu_issue_j, &one_by_one, true },
+	{ "launches alone", BENCH_OTHER, gpu_issue_launch, &gpu_groups, false },
+};
+
+enum { GATHERED = sizeof(hands) / sizeof(hands[0]), WAYS };
 
 struct bench {
 	const struct bench_options *opt;
@@ -65,55 +72,30 @@ static void measure(void *arg, unsigned way, double *values)
 						 GPU_CQ_GATHER, b->producers, ms);
 		return;
 	}
-	gpu_team_issue(b->team, way == ALONE ? gpu_issue_launch : gpu_issue_j, way != ALONE);
-	values[0] = 1e-3 * gpu_team_rate(b->team, way == ALONE ? &launches : &hands[way], ms);
+	gpu_team_issue(b->team, hands[way].issue, hands[way].check);
+	values[0] = 1e-3 * gpu_team_rate(b->team, hands[way].variant, ms);
 }
 
 static struct bench_figure *add_figure(const struct bench *b, struct bench_line *line, unsigned way)
 {
 	char name[40];
 
-	if (way == GATHERED) {
-		snprintf(name, sizeof(name), "cq, gathered P%u q%u", b->producers, REQUESTS);
-		return bench_figure(line, BENCH_RUNNEL, name);
-	}
-	if (way == ALONE)
-		return bench_figure(line, BENCH_CEILING, "launches alone");
-	gpu_hand_name(&hands[way], name, sizeof(name));
-	return bench_figure(line, BENCH_HAND, name);
-}
-
-/* Prints a line's runs again: runnel compared with the launches. */
-static void tell_beside_launches(const struct bench_run *run, const struct bench_line *line)
-{
-	static const enum bench_side sides[] = { BENCH_CEILING, BENCH_RUNNEL };
-	struct bench_line *beside = bench_line(run, LAUNCHES, "%s", "");
-
-	for (unsigned i = 0; i < 2; i++) {
-		const struct bench_figure *best = bench_best(line, sides[i]);
-
-		if (best)
-			*bench_figure(beside, sides[i], best->variant) = *best;
-	}
-	bench_line_tell(run, beside);
+	if (way != GATHERED)
+		return bench_figure(line, hands[way].side, hands[way].name);
+	snprintf(name, sizeof(name), "cq, gathered P%u q%u", b->producers, REQUESTS);
+	return bench_figure(line, BENCH_RUNNEL, name);
 }
 
 static void run_line(const struct bench_run *run, struct bench *b, unsigned nr)
 {
-	struct bench_line *line = bench_line(run, nr, "%s", ""), *copy = bench_alloc(sizeof(*copy));
+	struct bench_line *line = bench_line(run, nr, "%s", "");
 	struct bench_way ways[WAYS];
 
-	if (nr == KB_4 && run->kind == RNL_STREAM_PER_THREAD)
-		line->goal_value = KB_4_PER_THREAD;
 	use(b, &shapes[nr]);
 	for (unsigned i = 0; i < WAYS; i++)
 		ways[i] = (struct bench_way){ measure, i, { add_figure(b, line, i) }, false };
 	bench_turns(run, ways, WAYS, b);
-	*copy = *line;
 	bench_line_tell(run, line);
-	if (nr == KB_4)
-		tell_beside_launches(run, copy);
-	free(copy);
 }
 
 static void begin(struct bench *b, const struct bench_run *run)

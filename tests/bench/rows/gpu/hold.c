@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The row hold: a job with a hold that another thread releases, from the release until the waiter
- * has returned; compared with a plain job, from its submit until the waiter has returned.
+ * has returned; compared with a thread that waits for a condition variable, by hand.
  *
  * DESIGN
- *	Both jobs issue an empty kernel; in separate lines they issue no work. The other thread
+ *	By hand a thread issues the kernel, and waits for its event and for the other thread's signal.
+ *	A plain job of runnel's is shown, too, from its submit until the waiter has returned.
+ *	All issue an empty kernel; in separate lines they issue no work. The other thread
  *	spins, and releases the hold 0.2 ms after the function has returned: then the job has
  *	completed on the device, and its worker and the waiter sleep. The plain job is submitted to
  *	a sleeping worker after the same pause; and also without pauses, like in the row latency.
@@ -23,8 +25,14 @@ struct bench {
 	bool issues;			/* the jobs issue a kernel */
 	struct rnl_job plain, held;
 	struct rnl_hold hold;
-	atomic_uint taken, released;	/* holds */
+	atomic_uint taken, released;	/* holds, or signals */
 	uint64_t release_ns;
+	/* By hand. */
+	bool by_hand, signalled;
+	pthread_mutex_t lock;
+	pthread_cond_t signal;
+	cudaStream_t stream;
+	cudaEvent_t event;
 };
 
 static int work(const struct bench *b)
@@ -56,6 +64,35 @@ static void be_quiet(void)
 		bench_relax();
 }
 
+static void let_go(struct bench *b)
+{
+	if (!b->by_hand) {
+		bench_rnl(rnl_hold_release(&b->hold, 0), "rnl_hold_release");
+		return;
+	}
+	pthread_mutex_lock(&b->lock);
+	b->signalled = true;
+	pthread_cond_signal(&b->signal);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void run_by_hand(struct bench *b)
+{
+	if (b->issues) {
+		gpu_ok(gpu_issue_empty(NULL, b->stream), "a kernel");
+		gpu_ok(cudaEventRecord(b->event, b->stream), "cudaEventRecord");
+	}
+	/* release: by_hand; pairs with the other thread's acquire */
+	atomic_fetch_add_explicit(&b->taken, 1, memory_order_release);
+	if (b->issues)
+		gpu_ok(gpu_event_sync(b->event), "cudaEventSynchronize");
+	pthread_mutex_lock(&b->lock);
+	while (!b->signalled)
+		pthread_cond_wait(&b->signal, &b->lock);
+	b->signalled = false;
+	pthread_mutex_unlock(&b->lock);
+}
+
 static void *release_holds(void *arg)
 {
 	struct bench *b = arg;
@@ -66,29 +103,36 @@ static void *release_holds(void *arg)
 			bench_relax();
 		be_quiet();
 		b->release_ns = bench_now();
-		bench_rnl(rnl_hold_release(&b->hold, 0), "rnl_hold_release");
+		let_go(b);
 		atomic_fetch_add(&b->released, 1);
 	}
 	return NULL;
 }
 
 /* The order of the table: ways of jobs with a kernel, then ways of jobs without. */
-enum { ONE_BY_ONE, LATER, HELD, WAYS };
+enum { BY_HAND, ONE_BY_ONE, LATER, HELD, WAYS };
+
+static void run_by_pool(struct bench *b, struct rnl_job *job)
+{
+	bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
+	bench_rnl(rnl_job_wait(job, RNL_FOREVER), "rnl_job_wait");
+	bench_rnl(job->result, "a job");
+}
 
 static double sample(struct bench *b, unsigned way)
 {
-	const bool is_held = way == HELD;
-	struct rnl_job *job = is_held ? &b->held : &b->plain;
 	uint64_t start, end;
 
+	b->by_hand = way == BY_HAND;
 	if (way == LATER)
 		be_quiet();
 	start = bench_now();
-	bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
-	bench_rnl(rnl_job_wait(job, RNL_FOREVER), "rnl_job_wait");
+	if (b->by_hand)
+		run_by_hand(b);
+	else
+		run_by_pool(b, way == HELD ? &b->held : &b->plain);
 	end = bench_now();
-	bench_rnl(job->result, "a job");
-	if (is_held) {
+	if (way == HELD || b->by_hand) {
 		start = b->release_ns;
 		/* Waits until the other thread's call has returned. */
 		while (atomic_load(&b->released) != atomic_load(&b->taken))
@@ -118,6 +162,10 @@ static void *begin_row(struct bench_run *run)
 	b->nr = run->opt->samples;
 	b->us = bench_alloc(b->nr * sizeof(*b->us));
 	b->pool = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, 4, NULL);
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->signal, NULL);
+	b->stream = gpu_stream(RNL_STREAM_PRIVATE, false);
+	b->event = gpu_event(cudaEventDisableTiming);
 	bench_rnl(gpu_job_init(&b->plain, run_plain), "rnl_job_init");
 	bench_rnl(gpu_job_init(&b->held, run_held), "rnl_job_init");
 	bench_must(!pthread_create(&thread, NULL, release_holds, b), "pthread_create");

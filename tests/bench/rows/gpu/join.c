@@ -248,7 +248,7 @@ static void *begin_row(struct bench_run *run)
 	b->stream = gpu_stream(run->kind, false);
 	for (unsigned i = 0; i < b->nr_gpus; i++)
 		begin_crew(b, run, i);
-	b->pool = gpu_pool(gpu_names(run->opt, b->nr_gpus), run->kind, NR, NULL);
+	b->pool = gpu_pool(gpu_names(run->opt, 0, b->nr_gpus), run->kind, NR, NULL);
 	find_keys(b);
 	(void)join_by_hand(b);
 	(void)gap_us(b);

@@ -160,7 +160,7 @@ static void *begin_row(struct bench_run *run)
 	b->nr = run->opt->quick ? QUICK_COPIES : COPIES;
 	b->copies = bench_alloc(b->nr * sizeof(*b->copies));
 	b->host = gpu_pinned(b->bytes);
-	b->pool = gpu_pool(gpu_names(run->opt, 2), run->kind, 2, NULL);
+	b->pool = gpu_pool(gpu_names(run->opt, 0, 2), run->kind, 2, NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		void *mem;
 

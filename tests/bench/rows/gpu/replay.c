@@ -4,9 +4,9 @@
  * 16 threads or workers.
  *
  * DESIGN
- *	Replayed jobs are compared with hand-written threads that launch the kernels one by one,
- *	and, as the ceiling, with threads that have captured the kernels once, and launch the graph.
- *	The pool has two ways. Recorded jobs use the addresses of their worker's slot. Jobs that
+ *	Replayed jobs are compared with hand-written threads that launch the kernels one by one, that
+ *	have captured them once and launch the graph, or, with J, that launch graphs of many J
+ *	(gpu/groups.c).  The pool has two ways. Recorded jobs use the addresses of their worker's slot. Jobs that
  *	also gather are called each time, with their own slot. Results are not checked here, because
  *	recorded jobs share a slot; tests/api/replay.c checks them.
  */
@@ -18,19 +18,12 @@
 
 #define REQUESTS 32		/* for each worker */
 #define PRODUCERS_MAX 8
-#define DEPTH 32		/* limit of a hand-written thread */
+#define DEPTH 128		/* limit of a hand-written thread */
 
 enum { J = 3, LINES };		/* lines of the table */
 
 static const unsigned nr_kernels[LINES] = { 10, 30, 100, 1 };
 static const struct gpu_shape shape = { 1, 1, { GPU_WORDS } };
-
-static const struct gpu_hand_variant hands[] = {
-	{ GPU_EVENT, 4, DEPTH }, { GPU_EVENT, 16, DEPTH }, { GPU_FLAG, 4, DEPTH }
-};
-#define HANDS (sizeof(hands) / sizeof(hands[0]))
-
-enum { GRAPHS = HANDS, RECORDED = 2 * HANDS, GATHERED, WAYS };
 
 struct bench {
 	const struct bench_options *opt;
@@ -69,6 +62,21 @@ static cudaError_t issue_graph(const struct gpu_slot *slot, cudaStream_t stream)
 	return cudaGraphLaunch(exec, stream);
 }
 
+static const struct {
+	const char *name;
+	gpu_issue_fn *issue;
+	struct gpu_hand_variant variant;
+} hands[] = {
+	{ "launches", issue, { GPU_EVENT, 16, 32 } },
+	{ "a graph", issue_graph, { GPU_EVENT, 4, 32 } },
+	{ "a graph", issue_graph, { GPU_EVENT, 16, 32 } },
+	{ "a graph", issue_graph, { GPU_FLAG, 4, 32 } },
+	{ "graphs of 32 J", gpu_issue_graphs, { GPU_EVENT, GPU_GROUP_JOBS, DEPTH } },
+};
+#define HANDS (sizeof(hands) / sizeof(hands[0]))
+
+enum { OF_J = HANDS - 1, RECORDED = HANDS, GATHERED, WAYS };
+
 static void measure(void *arg, unsigned way, double *values)
 {
 	const struct bench *b = arg;
@@ -81,8 +89,8 @@ static void measure(void *arg, unsigned way, double *values)
 						 b->producers, ms);
 		return;
 	}
-	gpu_team_issue(b->team, way < GRAPHS ? issue : issue_graph, false);
-	values[0] = 1e-3 * gpu_team_rate(b->team, &hands[way % HANDS], ms);
+	gpu_team_issue(b->team, hands[way].issue, false);
+	values[0] = 1e-3 * gpu_team_rate(b->team, &hands[way].variant, ms);
 }
 
 static struct bench_figure *add_figure(const struct bench *b, struct bench_line *line, unsigned way)
@@ -94,9 +102,9 @@ static struct bench_figure *add_figure(const struct bench *b, struct bench_line 
 			 way == RECORDED ? "recorded" : "called", b->producers, REQUESTS);
 		return bench_figure(line, BENCH_RUNNEL, name);
 	}
-	gpu_hand_name(&hands[way % HANDS], hand, sizeof(hand));
-	snprintf(name, sizeof(name), "%s, %s", way < GRAPHS ? "launches" : "graph", hand);
-	return bench_figure(line, way < GRAPHS ? BENCH_HAND : BENCH_CEILING, name);
+	gpu_hand_name(&hands[way].variant, hand, sizeof(hand));
+	snprintf(name, sizeof(name), "%s, %s", hands[way].name, hand);
+	return bench_figure(line, BENCH_HAND, name);
 }
 
 static void run_line(const struct bench_run *run, struct bench *b, unsigned nr)
@@ -106,7 +114,9 @@ static void run_line(const struct bench_run *run, struct bench *b, unsigned nr)
 
 	b->line = nr;
 	for (unsigned i = 0; i < WAYS; i++)
-		ways[i] = (struct bench_way){ measure, i, { add_figure(b, line, i) }, false };
+		ways[i] = (struct bench_way){
+			measure, i, { add_figure(b, line, i) }, i == OF_J && nr != J
+		};
 	bench_turns(run, ways, WAYS, b);
 	bench_line_tell(run, line);
 }
@@ -114,6 +124,7 @@ static void run_line(const struct bench_run *run, struct bench *b, unsigned nr)
 static void run_row(struct bench_run *run)
 {
 	const size_t nr = (size_t)run->threads * REQUESTS, words = nr * GPU_WORDS;
+	const size_t team_bytes = (size_t)run->threads * DEPTH * GPU_WORDS * sizeof(uint32_t);
 	struct bench b = {
 		.opt = run->opt, .threads = run->threads,
 		.producers = run->threads < 2 ? 1 : run->threads / 2,
@@ -123,8 +134,7 @@ static void run_row(struct bench_run *run)
 	if (b.producers > PRODUCERS_MAX)
 		b.producers = PRODUCERS_MAX;
 	b.team = gpu_team_start(run->opt->info.ordinal, run->kind, run->threads, issue, false);
-	gpu_team_shape(b.team, &shape, DEPTH, gpu_pinned(2 * words * sizeof(uint32_t)),
-		       gpu_memory(words * sizeof(uint32_t)));
+	gpu_team_shape(b.team, &shape, DEPTH, gpu_pinned(2 * team_bytes), gpu_memory(team_bytes));
 	b.pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
 	bench_rnl(rnl_memory_get(b.pool, RNL_PINNED, 2 * words * sizeof(uint32_t), &mem, 0),
 		  "rnl_memory_get");

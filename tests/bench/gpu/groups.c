@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * J as an expert issues it: in groups, so that a call of CUDA is for many J.
+ *
+ * DESIGN
+ *	The group of graphs is a graph that copies in, runs many parallel kernels, and copies out.
+ *	A thread launches some graphs in turn. All nodes are set before each launch, because a
+ *	server's J has other memory each time. One kernel copies for all J of a graph.
+ *	The group of batched copies is a call that copies in, a launch for each J, and a call that
+ *	copies out. It is better than graphs if J is large.
+ *	A slab is a group of requests with adjacent memory: a copy in, a kernel, a copy out, or only
+ *	a kernel that accesses the page-locked memory.
+ */
+#include "gpu/work.h"
+
+#define GRAPHS 4		/* graphs of a thread */
+#define JOBS GPU_GROUP_JOBS
+#define SLABS 3			/* slabs of a thread under way */
+
+enum { IN, FIRST, OUT = JOBS + 1, NODES };
+
+_Static_assert(JOBS <= GPU_MOVES, "a mover copies for all J of a graph");
+
+const struct gpu_hand_variant gpu_groups = { GPU_EVENT, JOBS, GRAPHS * JOBS };
+
+/* The group of a thread. */
+struct group {
+	unsigned nr;
+	struct gpu_slot slots[JOBS];
+};
+
+/* Adds a slot.  Returns true if the group is full; the caller issues it. */
+static bool fills(struct group *group, const struct gpu_slot *slot)
+{
+	group->slots[group->nr++] = *slot;
+	if (group->nr < JOBS)
+		return false;
+	group->nr = 0;
+	return true;
+}
+
+/* ---- graphs -------------------------------------------------------------- */
+
+/* The state of a thread. */
+struct issuer {
+	struct gpu_graph graphs[GRAPHS];
+	unsigned next;
+	struct group group;
+};
+
+static void give_mover(const struct issuer *is, struct gpu_graph *g, unsigned node)
+{
+	struct gpu_moves moves;
+
+	for (unsigned i = 0; i < JOBS; i++) {
+		const struct gpu_slot *slot = &is->group.slots[i];
+
+		moves.nr_words[i] = slot->nr_words;
+		moves.dst[i] = node == OUT ? slot->out : slot->dev;
+		moves.src[i] = node == OUT ? slot->dev : slot->in;
+	}
+	gpu_graph_set(g, node, gpu_mover, JOBS, GPU_WORK_THREADS, &moves, FIRST,
+		      node == OUT ? JOBS : 0);
+}
+
+static void issue(const struct issuer *is, struct gpu_graph *g, cudaStream_t stream)
+{
+	give_mover(is, g, IN);
+	for (unsigned i = 0; i < JOBS; i++) {
+		const struct gpu_slot *slot = &is->group.slots[i];
+		struct gpu_work_args args = { slot->dev };
+
+		gpu_graph_set(g, FIRST + i, gpu_works[slot->kernel],
+			      slot->nr_words / GPU_WORK_THREADS, GPU_WORK_THREADS, &args, IN, 1);
+	}
+	give_mover(is, g, OUT);
+	gpu_graph_launch(g, stream);
+}
+
+cudaError_t gpu_issue_graphs(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	static _Thread_local struct issuer *is;
+
+	if (!is)
+		is = bench_alloc(sizeof(*is));
+	if (fills(&is->group, slot))
+		issue(is, &is->graphs[is->next++ % GRAPHS], stream);
+	return cudaSuccess;
+}
+
+/* ---- batched copies ------------------------------------------------------ */
+
+static cudaError_t copy_group(const struct group *group, bool out, cudaStream_t stream)
+{
+	const void *src[JOBS];
+	void *dst[JOBS];
+	size_t bytes[JOBS];
+
+	for (unsigned i = 0; i < JOBS; i++) {
+		const struct gpu_slot *slot = &group->slots[i];
+
+		dst[i] = out ? slot->out : slot->dev;
+		src[i] = out ? slot->dev : slot->in;
+		bytes[i] = slot->nr_words * sizeof(uint32_t);
+	}
+#if CUDART_VERSION >= 13000
+	struct cudaMemcpyAttributes order = { .srcAccessOrder = cudaMemcpySrcAccessOrderStream };
+	size_t first = 0;
+
+	return cudaMemcpyBatchAsync(dst, src, bytes, JOBS, &order, &first, 1, stream);
+#else
+	cudaError_t code = cudaSuccess;
+
+	for (unsigned i = 0; i < JOBS && code == cudaSuccess; i++)
+		code = cudaMemcpyAsync(dst[i], src[i], bytes[i], cudaMemcpyDefault, stream);
+	return code;
+#endif
+}
+
+cudaError_t gpu_issue_batches(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	static _Thread_local struct group group;
+	cudaError_t code;
+
+	if (!fills(&group, slot))
+		return cudaSuccess;
+	code = copy_group(&group, false, stream);
+	for (unsigned i = 0; i < JOBS && code == cudaSuccess; i++)
+		code = gpu_issue_launch(&group.slots[i], stream);
+	return code == cudaSuccess ? copy_group(&group, true, stream) : code;
+}
+
+/* ---- slabs --------------------------------------------------------------- */
+
+static unsigned nr_of_slab;
+static bool reached;
+
+/* Copies to the device, or back; not if the kernel accesses page-locked memory. */
+static cudaError_t copy_slab(uint32_t *dst, const uint32_t *src, uint64_t words,
+			     cudaStream_t stream)
+{
+	return reached ? cudaSuccess : cudaMemcpyAsync(dst, src, words * sizeof(*dst),
+						       cudaMemcpyDefault, stream);
+}
+
+static cudaError_t issue_slab(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	static _Thread_local struct gpu_slot first;
+	static _Thread_local unsigned nr;
+	const uint64_t words = (uint64_t)nr_of_slab * slot->nr_words;
+	cudaError_t code;
+
+	if (!nr)
+		first = *slot;
+	if (++nr < nr_of_slab)
+		return cudaSuccess;
+	nr = 0;
+	code = copy_slab(first.dev, first.in, words, stream);
+	if (code == cudaSuccess)
+		code = gpu_issue_rounds(reached ? first.in : first.dev,
+					reached ? first.out : first.dev, words, 1, stream);
+	return code == cudaSuccess ? copy_slab(first.out, first.dev, words, stream) : code;
+}
+
+struct gpu_team *gpu_slabs_start(int ordinal)
+{
+	const struct gpu_shape shape = { 1, 1, { GPU_WORDS } };
+	const unsigned depth = SLABS * GPU_SLAB_MAX;
+	const size_t bytes = (size_t)GPU_SLAB_TEAM * depth * GPU_WORDS * sizeof(uint32_t);
+	struct gpu_team *team = gpu_team_start(ordinal, RNL_STREAM_PRIVATE, GPU_SLAB_TEAM,
+					       issue_slab, true);
+
+	gpu_team_shape(team, &shape, depth, gpu_pinned(2 * bytes), gpu_memory(bytes));
+	gpu_team_kernel(team, GPU_ROUND);
+	return team;
+}
+
+double gpu_slabs_rate(struct gpu_team *const *teams, unsigned nr_teams, unsigned nr, bool reach,
+		      unsigned ms)
+{
+	const struct gpu_hand_variant variant = { GPU_EVENT, nr, SLABS * nr };
+
+	nr_of_slab = nr;
+	reached = reach;
+	return gpu_teams_rate(teams, nr_teams, &variant, ms);
+}
