@@ -467,6 +467,28 @@ const struct bench_row bench_rows[] = {
 		},
 	},
 	{
+		.name = "patterns", .work = &bench_patterns,
+		.about = "chains, fans and a stencil of kernels of 3 us, by one thread, or one worker",
+		.patience_s = 90, .gpu = true,
+		/* By hand and a quarter. */
+		.lines = {
+			{ "chains of 8, each kernel", "us", BENCH_OF_HAND, 0.8, LESS },
+			{ "fans of 1 + 6 + 1, each kernel", "us", BENCH_OF_HAND, 0.8, LESS },
+			{ "a stencil of 8 x 8, each kernel", "us", BENCH_OF_HAND, 0.8, LESS },
+		},
+		.ways = {
+			{ HAND, "8 streams, 1 thread", "0" },
+			{ HAND, "a graph, 1 thread", "0" },
+			{ RUNNEL, "rnl_job_set_then(), 1 worker", "0" },
+			{ HAND, "8 streams, 1 thread", "1" },
+			{ HAND, "a graph, 1 thread", "1" },
+			{ RUNNEL, "small barriers, 1 worker", "1" },
+			{ HAND, "8 streams, 1 thread", "2" },
+			{ HAND, "a graph, 1 thread", "2" },
+			{ RUNNEL, "small barriers, 1 worker", "2" },
+		},
+	},
+	{
 		.name = "submit", .work = &bench_submit,
 		.about = "whether more workers make submits, and J, slower",
 		.patience_s = 60, .gpu = true,

@@ -62,6 +62,7 @@ all() {		# every row for one GPU is printed, with the figures that it compares
 	table 2 'the same without device work, p(50|99)' us "$v" "$n" "$v"
 	table 1 'items of 4 \+ 3 \+ 1 jobs, fanned out' k/s "$v" "$n" "$v"
 	table 1 'the same, one behind the other' k/s "$v" "$n" "$v"
+	table 3 '(chains of 8|fans of 1 \+ 6 \+ 1|a stencil of 8 x 8), each kernel' us "$v" "$n" "$v"
 	table 3 'submits, (8|16|32) workers' M/s "$n" "$n" "$v"
 	table 3 'J per second, (8|16|32) workers, 4 producers' kJ/s "$v" "$n" "$v"
 	table 1 'CPU of an idle pool of 8 workers' '% core' "$v" "$n" "$v"
@@ -82,7 +83,7 @@ silent
 rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
 all
 rows 1 '^devices: left out, it takes more GPUs$'
-rows 1 '^bench: 217 lines in [0-9]+ s$'
+rows 1 '^bench: 220 lines in [0-9]+ s$'
 ends 'prints every row, on the double'
 
 FAKE=devices=5,memory=1G,misuse=abort,junk gives 0 --quick --rows=devices
@@ -120,7 +121,7 @@ if [ $status = 77 ]; then
 elif [ -x "$GPU" ]; then
 	[ $status = 0 ] || complain "status on a GPU: $status"
 	all
-	lines=217
+	lines=220
 	if ! grep -q '^devices: left out' "$dir/out"; then
 		numbers=$(grep -c '^| chunks .* GPUs' "$dir/out")
 		many "$numbers" '[248]'
@@ -150,5 +151,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 refuses --gpus 'give up to 16 numbers from 1 to 64' '' 0 2,
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 17 34
+both_refuse 17 35
 done_testing
