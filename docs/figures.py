@@ -29,15 +29,24 @@ ROWS = [
     (1, 'J per second, per-thread streams, 1 / 4 / 8 / 16 workers', 'gpu', 'J per second, *, per-thread',
      (1, 4, 8, 16)),
     (1, 'J per second, private streams, 1 / 4 / 8 / 16', 'gpu', 'J per second, *, private', (1, 4, 8, 16)),
-    (1, 'J gathered, private streams, 1 / 4 / 8 / 16; by hand not gathered', 'gpu', 'J of 4 KB, gathered, *, private',
+    (1, 'J gathered, private streams, 1 / 4 / 8 / 16', 'gpu', 'J of 4 KB, gathered, *, private', (1, 4, 8, 16)),
+    (0, 'J of 256 KB, gathered, private streams, 1 / 4 / 8 / 16', 'gpu', 'J of 256 KB, gathered, *, private',
      (1, 4, 8, 16)),
-    (0, 'J replayed, private streams, 1 / 4 / 8 / 16; by hand launches', 'gpu', 'J of 4 KB, replayed, *, private',
+    (0, 'J replayed, private streams, 1 / 4 / 8 / 16', 'gpu', 'J of 4 KB, replayed, *, private',
      (1, 4, 8, 16)),
-    (0, 'jobs of 30 kernels, replayed, per-thread streams, 1 / 4 / 8 / 16; by hand launches', 'gpu',
+    (0, 'jobs of 30 kernels, replayed, per-thread streams, 1 / 4 / 8 / 16', 'gpu',
      'jobs of 30 kernels, replayed, *, per-thread', (1, 4, 8, 16)),
-    (1, 'requests of 4 KB through a batcher, 4 / 8 producers; by hand one by one', 'gpu',
-     'requests of 4 KB, * producers', (4, 8)),
-    (1, 'a lone request of 4 KB through a batcher, p50 / p99', 'gpu', 'a lone request of 4 KB, *', ('p50', 'p99')),
+    (0, 'requests of 4 KB through a batcher, 4 / 8 producers of 128', 'gpu', 'requests of 4 KB, * producers', (4, 8)),
+    (1, 'requests of 4 KB through a batcher, 4 / 8 producers of 512', 'gpu', 'requests of 4 KB, * producers of 512',
+     (4, 8)),
+    (1, 'a lone request of 64 B / 1 KB / 4 KB, 5 us after the last, p50', 'gpu', 'a lone request, p50; *, 5 us apart',
+     ('64 B', '1 KB', '4 KB')),
+    (1, 'the same, p99', 'gpu', 'a lone request, p99; *, 5 us apart', ('64 B', '1 KB', '4 KB')),
+    (0, 'the same, 100 us after the last, p50', 'gpu', 'a lone request, p50; *, 100 us apart', ('64 B', '1 KB', '4 KB')),
+    (0, 'the same, 1 ms after the last, p50', 'gpu', 'a lone request, p50; *, 1 ms apart', ('64 B', '1 KB', '4 KB')),
+    (0, 'items of 4 + 3 + 1 jobs', 'gpu', 'items of 4 + 3 + 1 jobs, fanned out', ()),
+    (0, 'chains / fans / a stencil by one worker, each kernel', 'gpu', '*, each kernel',
+     ('chains of 8', 'fans of 1 + 6 + 1', 'a stencil of 8 x 8')),
     (1, 'J, one by one, submit to return, per-thread streams, p50 / p99', 'gpu', 'J, one by one, *, per-thread',
      ('p50', 'p99')),
     (0, 'J, one by one, submit to return, private streams, p50 / p99', 'gpu', 'J, one by one, *, private',
@@ -92,7 +101,7 @@ def number(x):
 
 
 def row(figures, entry):
-    """(description with the unit, by hand, runnel, target, met, run) of an entry of ROWS; None: not measured."""
+    """The columns of an entry of ROWS, by name; None: not measured.  The ratio is how many times better runnel is."""
     _, text, device, pattern, values = entry
     names = [pattern.replace('*', str(v)) for v in values] or [pattern]
     lines = [figures['lines'].get(f'{device}: {name}') for name in names]
@@ -106,10 +115,12 @@ def row(figures, entry):
     def side(*sides):
         best = [next((x[s] for s in sides if s in x), None) for x in lines]
         return ' / '.join(number(None if x is None else x * scale) for x in best) if any(best) else ''
+    ratios = [x['runnel'] / by if x['unit'].endswith('/s') else by / x['runnel']
+              for x in lines if (by := x.get('hand', x.get('peer')))]
     missed = sum(not x['met'] for x in lines)
     limit = f' ({lines[0]["limit"]})' if 'limit' in lines[0] else ''
     return {'text': f'{text}, {unit}', 'hand': side('hand', 'peer'), 'ceiling': side('ceiling') + limit,
-            'runnel': side('runnel'), 'target': side('target'), 'run': lines[0]['run'],
+            'runnel': side('runnel'), 'ratio': ' / '.join(map(number, ratios)), 'target': side('target'), 'run': lines[0]['run'],
             'met': 'yes' if not missed else '**no**' if missed == len(lines) else f'**{missed} of {len(lines)} not**'}
 
 
@@ -131,13 +142,16 @@ def tables(figures):
     return {
         'README.md': '\n'.join([
             f'`make bench-gpu`: {said(figures, short)}. J is 4 KB to the device,',
-            'a kernel, 4 KB back; by hand: the best of several loops of CUDA calls.', '', '| | by hand | by hand, a limit | runnel |', '|---|---|---|---|',
-            *(f'| {r["text"]} | {r["hand"]} | {r["ceiling"]} | {r["runnel"]} |' for r in short)]),
+            'a kernel, 4 KB back. By hand: the best of what an expert writes for that work, in the same run. Ratio: how',
+            'many times better runnel is.', '',
+            '| | by hand | runnel | ratio | a limit |', '|---|---|---|---|---|',
+            *(f'| {r["text"]} | {r["hand"]} | {r["runnel"]} | {r["ratio"]} | {r["ceiling"]} |' for r in short)]),
         'docs/measurements.md': '\n'.join([
             f'{said(figures, full)}.', '',
-            '| `make bench-gpu`, `make bench` | by hand, or the best peer | a limit | runnel | asked | met |',
-            '|---|---|---|---|---|---|',
-            *(f'| {r["text"]} | {r["hand"]} | {r["ceiling"]} | {r["runnel"]} | {r["target"]} | {r["met"]} |' for r in full)]),
+            '| `make bench-gpu`, `make bench` | by hand, or the best peer | runnel | ratio | a limit | asked | met |',
+            '|---|---|---|---|---|---|---|',
+            *(f'| {r["text"]} | {r["hand"]} | {r["runnel"]} | {r["ratio"]} | {r["ceiling"]} | {r["target"]} | {r["met"]} |'
+              for r in full)]),
     }
 
 
