@@ -75,12 +75,19 @@ static CUDA_KERNEL_NODE_PARAMS params_of(const struct rnl__cuda_node *node, void
 	};
 }
 
-/* Returns true if CUDA would accept the work as a single launch, too. */
-static bool graph_fits(const struct rnl__cuda_work *work)
+static bool graph_same_threads(const struct rnl__cuda_work *a, const struct rnl__cuda_work *b)
+{
+	return a->function == b->function && !memcmp(&a->block, &b->block, sizeof(a->block));
+}
+
+/* Returns true if CUDA would accept the work as a single launch, too.  @kept: work that it accepts. */
+static bool graph_fits(const struct rnl__cuda_work *kept, const struct rnl__cuda_work *work)
 {
 	const uint64_t threads = (uint64_t)work->block.x * work->block.y * work->block.z;
 	int most;
 
+	if (graph_same_threads(kept, work))
+		return true;
 	return rnl__cuda_driver.attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, work->function) ==
 		       CUDA_SUCCESS &&
 	       threads <= (uint64_t)most;
@@ -90,9 +97,8 @@ static bool graph_same(const struct kept *kept, const struct rnl__cuda_node *nod
 {
 	const struct rnl__cuda_work *a = &kept->work, *b = &node->work;
 
-	return a->function == b->function && a->args_bytes == b->args_bytes &&
+	return graph_same_threads(a, b) && a->args_bytes == b->args_bytes &&
 	       !memcmp(&a->grid, &b->grid, sizeof(a->grid)) &&
-	       !memcmp(&a->block, &b->block, sizeof(a->block)) &&
 	       (!b->args_bytes || !memcmp(kept->args, node->args, b->args_bytes));
 }
 
@@ -143,7 +149,7 @@ static bool add_node(struct graph *graph, unsigned i, const struct rnl__cuda_nod
 	void *argv[1];
 	const CUDA_KERNEL_NODE_PARAMS params = params_of(node, argv);
 
-	return graph_fits(&node->work) && graph_keep(&graph->kept[i], node) &&
+	return graph_fits(&graph->kept[i].work, &node->work) && graph_keep(&graph->kept[i], node) &&
 	       rnl__cuda_driver.add(&graph->kept[i].handle, graph->graph, after, nr, &params) == CUDA_SUCCESS;
 }
 
@@ -183,7 +189,7 @@ static bool graph_set(struct graph *graph, struct kept *kept, const struct rnl__
 	if (node->work.off || graph_same(kept, node))
 		return true;
 	params = params_of(node, argv);
-	return graph_fits(&node->work) &&
+	return graph_fits(&kept->work, &node->work) &&
 	       rnl__cuda_driver.set(graph->exec, kept->handle, &params) == CUDA_SUCCESS &&
 	       graph_keep(kept, node);
 }
