@@ -2,6 +2,8 @@
 /* Plans a graph of gathered work; cuda_sketch.h has the design. */
 #include "config.h"
 
+#include <string.h>
+
 #include <runnel/kernel.h>
 
 #include "device/cuda_copies.h"
@@ -12,34 +14,40 @@
 
 static const struct rnl__moves nothing;
 
-/* Adds a node.  Returns NULL if the sketch is full. */
-static struct rnl__cuda_node *sketch_add(struct rnl__cuda_sketch *s, int after,
-					 const struct rnl__cuda_work *work, const void *args)
+/* Adds a node; the caller fills in its work.  Returns NULL if the sketch is full. */
+static struct rnl__cuda_node *sketch_add(struct rnl__cuda_sketch *s, int after, const void *args)
 {
 	struct rnl__cuda_node *node = &s->nodes[s->nr];
 
 	if (s->nr == RNL__CUDA_NODES_MAX)
 		return NULL;
-	*node = (struct rnl__cuda_node){ .work = *work, .args = args };
+	node->args = args;
 	s->after[s->nr++] = (int16_t)after;
-	s->nr_on += !work->off;
 	return node;
 }
 
-static struct rnl__cuda_work mover_work(const struct rnl__cuda_sketch *s, bool off)
+/* Adds a mover of one area.  @off: the node is disabled. */
+static struct rnl__cuda_node *sketch_add_mover(struct rnl__cuda_sketch *s, int after,
+					       const struct rnl__moves *moves, bool off)
 {
-	return (struct rnl__cuda_work){
+	struct rnl__cuda_node *node = sketch_add(s, after, moves);
+
+	if (!node)
+		return NULL;
+	node->work = (struct rnl__cuda_work){
 		.function = s->mover, .grid = { 1, 1, 1 }, .off = off,
-		.block = { RNL__MOVER_THREADS, 1, 1 }, .args_bytes = sizeof(struct rnl__moves),
+		.block = { RNL__MOVER_THREADS, 1, 1 }, .args_bytes = sizeof(*moves),
 	};
+	s->nr_on += !off;
+	return node;
 }
 
-static struct rnl__cuda_node *sketch_add_mover(struct rnl__cuda_sketch *s,
-					       const struct rnl__moves *moves)
+/* Adds a mover after all other nodes. */
+static struct rnl__cuda_node *sketch_end_with(struct rnl__cuda_sketch *s,
+					      const struct rnl__moves *moves)
 {
-	const struct rnl__cuda_work work = mover_work(s, false);
 	const int after = s->nr ? RNL__CUDA_AFTER_ALL : RNL__CUDA_AFTER_NONE;
-	struct rnl__cuda_node *node = sketch_add(s, after, &work, moves);
+	struct rnl__cuda_node *node = sketch_add_mover(s, after, moves, false);
 
 	s->nr_tails = 1;
 	s->tail = s->nr - 1;
@@ -64,7 +72,7 @@ static bool sketch_add_copies(struct rnl__cuda_sketch *s, const struct rnl__gath
 				return false;
 			moves = &s->movers[s->nr_movers++];
 			*moves = nothing;
-			node = sketch_add_mover(s, moves);
+			node = sketch_end_with(s, moves);
 			if (!node)
 				return false;
 			node->work.grid.x = 0;
@@ -76,24 +84,44 @@ static bool sketch_add_copies(struct rnl__cuda_sketch *s, const struct rnl__gath
 	return true;
 }
 
-/* Fills in @work for a launch.  Returns false if the launch must be a call, to get its error. */
-static bool sketch_look_up(const struct rnl__noted *noted, struct rnl__cuda_work *work)
+/* Finds a kernel's function, once for its launches in a sketch.  Returns NULL if it has none. */
+static CUfunction sketch_function_of(struct rnl__cuda_sketch *s, const struct rnl_kernel *kernel)
+{
+	struct rnl__cuda_known *known = &s->known[((uintptr_t)kernel >> 4) % RNL__CUDA_KNOWN];
+	void *function;
+
+	if (known->kernel == kernel)
+		return known->function;
+	if (kernel->cuda_function(&function) != cudaSuccess) {
+		(void)rnl__units_error();
+		return NULL;
+	}
+	*known = (struct rnl__cuda_known){ kernel, function };
+	return function;
+}
+
+/* Adds a launch.  Returns false if the sketch is full, or a call must get the launch's error. */
+static bool sketch_add_launch(struct rnl__cuda_sketch *s, int after, const struct rnl__noted *noted,
+			      const char *args)
 {
 	const struct rnl_kernel *kernel = noted->launch.kernel;
 	const struct rnl_dim grid = noted->launch.grid, block = noted->launch.block;
-	void *function;
+	struct rnl__cuda_node *node;
+	CUfunction function;
 
 	if (!kernel->cuda_function || block.z > 64 || grid.x > INT32_MAX || grid.y > UINT16_MAX ||
 	    grid.z > UINT16_MAX)
 		return false;
-	if (kernel->cuda_function(&function) != cudaSuccess) {
-		(void)rnl__units_error();
+	function = sketch_function_of(s, kernel);
+	node = function ? sketch_add(s, after, args + noted->launch.args) : NULL;
+	if (!node)
 		return false;
-	}
-	*work = (struct rnl__cuda_work){
-		.function = function, .grid = grid, .block = block,
-		.args_bytes = (uint32_t)kernel->args_bytes,
-	};
+	node->work.function = function;
+	node->work.grid = grid;
+	node->work.block = block;
+	node->work.args_bytes = (uint32_t)kernel->args_bytes;
+	node->work.off = false;
+	s->nr_on++;
 	return true;
 }
 
@@ -122,30 +150,26 @@ static unsigned count_chains(const struct rnl__gather *g, unsigned step, unsigne
 static bool sketch_add_launches(struct rnl__cuda_sketch *s, const struct rnl__gather *g,
 				unsigned step)
 {
-	const struct rnl__cuda_work none = mover_work(s, true);
 	const struct rnl_job *last = NULL;
 	unsigned nr_kernels, nr = count_chains(g, step, &nr_kernels), filled = nr;
 	int gate;
 
 	if (!nr)
 		return true;
-	if ((s->nr ? s->nr_tails > 1 : nr > 1) && !sketch_add_mover(s, &nothing))
+	if ((s->nr ? s->nr_tails > 1 : nr > 1) && !sketch_end_with(s, &nothing))
 		return false;
 	gate = s->nr ? (int)s->tail : RNL__CUDA_AFTER_NONE;
 	for (unsigned i = 0; i < g->nr; i++) {
 		const struct rnl__noted *noted = &g->noted[i];
-		struct rnl__cuda_work work;
 
 		if (!is_launch(noted, step))
 			continue;
-		if (!sketch_look_up(noted, &work) ||
-		    !sketch_add(s, noted->job == last ? (int)s->nr - 1 : gate, &work,
-			 g->args + noted->launch.args))
+		if (!sketch_add_launch(s, noted->job == last ? (int)s->nr - 1 : gate, noted, g->args))
 			return false;
 		last = noted->job;
 	}
 	while (nr > 1 && nr == nr_kernels && filled & (filled - 1)) {
-		if (!sketch_add(s, gate, &none, &nothing))
+		if (!sketch_add_mover(s, gate, &nothing, true))
 			return false;
 		filled++;
 	}
@@ -157,6 +181,8 @@ static bool sketch_add_launches(struct rnl__cuda_sketch *s, const struct rnl__ga
 unsigned rnl__cuda_sketch(struct rnl__cuda_sketch *s, const struct rnl__gather *g, unsigned step)
 {
 	s->nr = s->nr_movers = s->nr_on = s->nr_tails = 0;
+	/* A kernel's module may be unloaded between two sketches. */
+	memset(s->known, 0, sizeof(s->known));
 	for (; step <= g->last_step; step++) {
 		const unsigned nr = s->nr, nr_on = s->nr_on, nr_tails = s->nr_tails, tail = s->tail;
 
@@ -168,7 +194,7 @@ unsigned rnl__cuda_sketch(struct rnl__cuda_sketch *s, const struct rnl__gather *
 		s->tail = tail;
 		break;
 	}
-	if (s->nr_tails > 1 && !sketch_add_mover(s, &nothing))
+	if (s->nr_tails > 1 && !sketch_end_with(s, &nothing))
 		s->nr_on = 0;
 	return step;
 }

@@ -22,6 +22,7 @@
 
 #define RNL__CUDA_NODES_MAX 512u
 #define RNL__CUDA_MOVERS_MAX 32u
+#define RNL__CUDA_KNOWN 8u
 
 /* A node's predecessors: none; all nodes without a successor; else the node of that number. */
 enum { RNL__CUDA_AFTER_NONE = -1, RNL__CUDA_AFTER_ALL = -2 };
@@ -38,8 +39,15 @@ struct rnl__cuda_node {
 	const void *args;
 };
 
+/* A kernel whose function was found. */
+struct rnl__cuda_known {
+	const struct rnl_kernel *kernel;	/* NULL: none yet */
+	CUfunction function;
+};
+
 struct rnl__cuda_sketch {
 	CUfunction mover;
+	struct rnl__cuda_known known[RNL__CUDA_KNOWN];
 	unsigned nr, nr_movers;
 	unsigned nr_on;			/* nodes that are enabled */
 	unsigned nr_tails, tail;	/* nodes without a successor yet; the last one */
