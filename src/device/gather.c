@@ -198,76 +198,111 @@ static struct rnl__gather *own_gather(uint32_t args_bytes)
 	return g;
 }
 
-static void gather_note(struct rnl__gather *g, const struct rnl__noted *noted)
+/* Returns a place for the running job's next operation: gather_add() adds it. */
+static struct rnl__noted *gather_place(const struct rnl__gather *g, enum rnl__noted_kind kind)
 {
-	struct rnl__noted *slot = &g->noted[g->nr];
+	struct rnl__noted *noted = &g->noted[g->nr];
 
-	*slot = *noted;
-	slot->job = rnl__thread.job;
-	slot->step = (uint16_t)gather_step_of(g, noted);
-	g->step = slot->step;
+	noted->job = rnl__thread.job;
+	noted->kind = (uint16_t)kind;
+	return noted;
+}
+
+static void gather_add(struct rnl__gather *g, struct rnl__noted *noted)
+{
+	noted->step = (uint16_t)gather_step_of(g, noted);
+	g->step = noted->step;
 	if (g->last_step < g->step)
 		g->last_step = g->step;
 	g->nr++;
 	rnl__thread.stream->issued++;
 }
 
-/* Adds an operation to the notes unless it failed.  Called for operations that are not gathered. */
-static int note_issued(int ret, const struct rnl__noted *noted, const void *args)
+/* Returns true if an operation, which was issued with result @ret, must be added to the notes. */
+static bool joins_notes(int ret)
 {
-	if (!ret && rnl__thread.stream->notes)
-		rnl__notes_add(noted, args);
-	return ret;
+	return !ret && rnl__thread.stream->notes;
 }
 
 int rnl__gather_copy(const struct rnl__copy *copy)
 {
-	const struct rnl__noted noted = { .kind = RNL__NOTED_COPY, .copy = *copy };
 	struct rnl__gather *g = own_gather(0);
+	struct rnl__noted *noted;
+	int ret;
 
-	if (!g)
-		return note_issued(own_ops()->copy(copy), &noted, NULL);
-	if (g->error)
+	if (g && g->error)
 		return g->error;
-	gather_note(g, &noted);
-	return 0;
+	if (g) {
+		noted = gather_place(g, RNL__NOTED_COPY);
+		noted->copy = *copy;
+		gather_add(g, noted);
+		return 0;
+	}
+	ret = own_ops()->copy(copy);
+	if (joins_notes(ret))
+		rnl__notes_add(&(struct rnl__noted){ .kind = RNL__NOTED_COPY, .copy = *copy }, NULL);
+	return ret;
 }
 
 int rnl__gather_fill(void *dst, uint8_t value, size_t bytes)
 {
-	const struct rnl__noted noted = {
+	const struct rnl__noted fill = {
 		.kind = RNL__NOTED_FILL, .fill = { .dst = dst, .value = value, .bytes = bytes },
 	};
 	struct rnl__gather *g = own_gather(0);
+	struct rnl__noted *noted;
+	int ret;
 
-	if (!g)
-		return note_issued(own_ops()->fill(dst, value, bytes), &noted, NULL);
+	if (g && g->error)
+		return g->error;
+	if (g) {
+		noted = gather_place(g, RNL__NOTED_FILL);
+		noted->fill = fill.fill;
+		gather_add(g, noted);
+		return 0;
+	}
+	ret = own_ops()->fill(dst, value, bytes);
+	if (joins_notes(ret))
+		rnl__notes_add(&fill, NULL);
+	return ret;
+}
+
+/* Notes a launch. */
+static int gather_launch(struct rnl__gather *g, const struct rnl_kernel *kernel,
+			 struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	struct rnl__noted *noted;
+
 	if (g->error)
 		return g->error;
-	gather_note(g, &noted);
+	if (rnl__thread.stream->device->info.cuda ? !kernel->cuda : !kernel->host)
+		return -ENOTSUP;
+	noted = gather_place(g, RNL__NOTED_LAUNCH);
+	noted->launch.kernel = kernel;
+	noted->launch.grid = grid;
+	noted->launch.block = block;
+	noted->launch.args = g->args_bytes;
+	if (kernel->args_bytes)
+		memcpy(g->args + g->args_bytes, args, kernel->args_bytes);
+	g->args_bytes += (uint32_t)rnl__round_up(kernel->args_bytes, ARGS_ALIGNMENT);
+	gather_add(g, noted);
 	return 0;
 }
 
 int rnl__gather_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 		       const void *args)
 {
-	const uint32_t bytes = (uint32_t)rnl__round_up(kernel->args_bytes, ARGS_ALIGNMENT);
-	struct rnl__gather *g = own_gather(bytes);
-	const struct rnl__noted noted = {
-		.kind = RNL__NOTED_LAUNCH,
-		.launch = { .kernel = kernel, .grid = grid, .block = block,
-			    .args = g ? g->args_bytes : 0 },
-	};
+	struct rnl__gather *g =
+		own_gather((uint32_t)rnl__round_up(kernel->args_bytes, ARGS_ALIGNMENT));
+	int ret;
 
-	if (!g)
-		return note_issued(own_ops()->launch(kernel, grid, block, args), &noted, args);
-	if (g->error)
-		return g->error;
-	if (rnl__thread.stream->device->info.cuda ? !kernel->cuda : !kernel->host)
-		return -ENOTSUP;
-	if (kernel->args_bytes)
-		memcpy(g->args + g->args_bytes, args, kernel->args_bytes);
-	gather_note(g, &noted);
-	g->args_bytes += bytes;
-	return 0;
+	if (g)
+		return gather_launch(g, kernel, grid, block, args);
+	ret = own_ops()->launch(kernel, grid, block, args);
+	if (joins_notes(ret))
+		rnl__notes_add(&(struct rnl__noted){
+			.kind = RNL__NOTED_LAUNCH,
+			.launch = { .kernel = kernel, .grid = grid, .block = block },
+		}, args);
+	return ret;
 }

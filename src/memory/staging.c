@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sys/clock.h"
+#include "sys/flat.h"
 #include "sys/sizes.h"
 #include "device/gather.h"
 #include "memory/staging.h"
@@ -244,14 +245,14 @@ static bool ours(struct rnl__staging *s, const void *mem, size_t bytes)
 	       rnl__pinned_holds(s->pinned, mem, bytes);
 }
 
-/* Issues a copy that the device can do by itself. */
-static int copy_direct(struct rnl__staging *s, const struct rnl__copy *c)
+/*
+ * Returns true if both sides are known to be memory of the library, for a copy that is noted or
+ * captured; other copies do not use the answer.
+ */
+static bool known_as_ours(struct rnl__staging *s, const struct rnl__copy *c)
 {
-	struct rnl__copy copy = *c;
-
-	copy.ours = (rnl__gather_notes() || rnl__notes_taken() || rnl__thread.guard) && c->rows == 1 && ours(s, c->dst, c->width) &&
-		    ours(s, c->src, c->width);
-	return rnl__gather_copy(&copy);
+	return (rnl__gather_notes() || rnl__notes_taken() || rnl__thread.guard) && c->rows == 1 &&
+	       ours(s, c->dst, c->width) && ours(s, c->src, c->width);
 }
 
 /* Makes a large copy; one between the host and the device in pieces, for which it waits. */
@@ -260,7 +261,7 @@ static int copy_cut(struct rnl__staging *s, struct rnl__cut *cut, unsigned rank,
 	const enum rnl__memory dst = staging_kind_of(s, c->dst), src = staging_kind_of(s, c->src);
 
 	if ((dst == RNL__DEVICE) == (src == RNL__DEVICE))
-		return copy_direct(s, c);
+		return rnl__gather_copy(c);
 	return rnl__cut_copy(dst == RNL__DEVICE ? &cut->in : &cut->out, rank, c);
 }
 
@@ -300,7 +301,8 @@ static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c
 		device.dst = buf;
 		host.src_pitch = device.dst_pitch = c->width;
 	}
-	ret = copy_direct(s, &device);
+	device.ours = known_as_ours(s, &device);
+	ret = rnl__gather_copy(&device);
 	if (ret) {
 		(void)rnl__pinned_put(s->pinned, buf);
 		return ret;
@@ -370,11 +372,16 @@ static int await_pieces(struct rnl__staging *s, const void *mem, size_t bytes)
 	return nr ? empty_first(s, nr) : 0;
 }
 
-int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c,
+RNL__FLAT
+int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, struct rnl__copy *c,
 		      struct rnl__cut *cut, unsigned rank)
 {
-	const enum staging_way way = way_of(s, c);
-	int ret = await_pieces(s, c->src, rnl__copy_extent(c->src_pitch, c));
+	enum staging_way way;
+	int ret;
+
+	c->ours = known_as_ours(s, c);
+	way = c->ours ? DIRECT : way_of(s, c);
+	ret = await_pieces(s, c->src, rnl__copy_extent(c->src_pitch, c));
 
 	/* For a copy out, the order of the ring is enough. */
 	if (!ret && way != OUT)
@@ -383,7 +390,7 @@ int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__co
 		return ret;
 	switch (way) {
 	case DIRECT:
-		return cut ? copy_cut(s, cut, rank, c) : copy_direct(s, c);
+		return cut ? copy_cut(s, cut, rank, c) : rnl__gather_copy(c);
 	case HELD:
 		return copy_held(s, c);
 	default:

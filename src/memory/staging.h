@@ -46,10 +46,10 @@ void rnl__staging_fini(struct rnl__staging *s);
 
 /*
  * Issues a copy for the job that will have sequence number @seq, through buffers if one side needs
- * them.  @cut: it is large, and is cut if the device makes it, with @rank; NULL: it is not.  Returns
- * 0 or the device's error.
+ * them.  @cut: it is large, and is cut if the device makes it, with @rank; NULL: it is not.  Sets
+ * @copy->ours.  Returns 0 or the device's error.
  */
-int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *copy,
+int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, struct rnl__copy *copy,
 		      struct rnl__cut *cut, unsigned rank);
 
 /* Returns true if one side of the copy is pageable memory. */

@@ -27,6 +27,7 @@
 #include "pool/pool.h"
 #include "stream/job_flags.h"
 #include "sys/clock.h"
+#include "sys/flat.h"
 #include "sys/thread.h"
 #include "sys/thread_state.h"
 
@@ -99,7 +100,7 @@ static struct rnl__cut *issue_cut(const struct rnl__worker *worker, const struct
 }
 
 /* Issues a copy; in a job, the copy does not wait for pageable memory. */
-static int issue_unchecked_copy(const struct rnl__copy *c)
+static int issue_unchecked_copy(struct rnl__copy *c)
 {
 	struct rnl__worker *worker = rnl__thread.job ? rnl__thread.worker : NULL;
 	struct rnl__cut *cut;
@@ -151,7 +152,7 @@ static int issue_check_rows(const struct rnl__copy *c)
 			     c->width, PITCH_MAX);
 }
 
-static int issue_checked_copy(const char *call, const struct rnl__copy *c, bool pitched)
+static int issue_checked_copy(const char *call, struct rnl__copy *c, bool pitched)
 {
 	int ret = issue_ready(call);
 
@@ -228,10 +229,11 @@ static int issue_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, st
 	return ret;
 }
 
+RNL__FLAT
 int rnl_copy(void *dst, const void *src, size_t bytes)
 {
 	RNL__UNCANCELLED();
-	const struct rnl__copy c = { .dst = dst, .src = src, .width = bytes, .rows = 1 };
+	struct rnl__copy c = { .dst = dst, .src = src, .width = bytes, .rows = 1 };
 
 	return issue_note_error(issue_checked_copy("rnl_copy()", &c, false));
 }
@@ -240,7 +242,7 @@ int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, 
 		size_t rows)
 {
 	RNL__UNCANCELLED();
-	const struct rnl__copy c = {
+	struct rnl__copy c = {
 		.dst = dst, .src = src, .dst_pitch = dst_pitch, .src_pitch = src_pitch,
 		.width = width, .rows = rows,
 	};
@@ -256,6 +258,7 @@ int rnl_fill(void *dst, uint8_t value, size_t bytes)
 	return issue_note_error(note_kernel(issue_fill(dst, value, bytes)));
 }
 
+RNL__FLAT
 int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 	       const void *args)
 {
