@@ -233,8 +233,10 @@ static bool looks(struct rnl__worker *w, struct entry *e)
 	if (!e || (atomic_load_explicit(&e->looked, memory_order_relaxed) < FIRST_RUNS &&
 		   atomic_fetch_add_explicit(&e->looked, 1, memory_order_relaxed) < FIRST_RUNS))
 		return true;
-	w->unlooked = (w->unlooked + 1) % LOOK_EVERY;
-	return !w->unlooked;
+	if (++w->unlooked < LOOK_EVERY)
+		return false;
+	w->unlooked = 0;
+	return true;
 }
 
 /* Makes a call as in a pool of per-thread streams, ordered with the worker's other jobs. */
@@ -254,25 +256,31 @@ static int call_diverted(struct rnl__worker *w, const struct rnl__guard_call *c)
 	return result < 0 ? result : off ? off : result;
 }
 
+/* Looks for strays of a call that has returned @result.  Returns @result, or the device's error. */
+static int look_for_stray(struct rnl__worker *w, struct entry *e, const struct rnl__guard_call *c,
+			  int result)
+{
+	const struct rnl__guarded guarded = { .found = RNL__STRAY };
+	const int stray = w->device->ops->stray();
+
+	if (stray > 0 && note_stray(e)) {
+		rnl__figure_add_any(&w->pool->guard->found[6], 1);
+		rnl__guard_report(w->pool, c->fn, &guarded);
+	}
+	return result < 0 || stray >= 0 ? result : stray;
+}
+
 /* Makes a call that is not watched. */
 static int make_call(struct rnl__worker *w, struct entry *e, const struct rnl__guard_call *c)
 {
-	const struct rnl__guarded guarded = { .found = RNL__STRAY };
-	const struct rnl__device_ops *ops = w->device->ops;
-	struct rnl__guard *g = w->pool->guard;
-	int result, stray;
+	int result;
 
-	if (!g->strays)
+	if (!w->pool->guard->strays)
 		return c->call(c->fn, c->arg);
 	if (strays(e))
 		return call_diverted(w, c);
 	result = c->call(c->fn, c->arg);
-	stray = looks(w, e) ? ops->stray() : 0;
-	if (stray > 0 && note_stray(e)) {
-		rnl__figure_add_any(&g->found[6], 1);
-		rnl__guard_report(w->pool, c->fn, &guarded);
-	}
-	return result < 0 || stray >= 0 ? result : stray;
+	return looks(w, e) ? look_for_stray(w, e, c, result) : result;
 }
 
 /* ---- watching -------------------------------------------------------------- */

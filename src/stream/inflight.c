@@ -108,7 +108,7 @@ void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
 	job->seq = ++f->issued;
 	note_place(f, job->seq, job);
 	rnl__pace_add(&f->pace, job, job->seq);
-	f->unmarked_ns += rnl__pace_guess(&f->pace, job);
+	f->unmarked_ns += rnl__pace_of(&f->pace, job->seq);
 	job->link = NULL;
 	if (f->last)
 		f->last->link = job;

@@ -276,6 +276,7 @@ void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int resul
 
 /* ---- reached ------------------------------------------------------------- */
 
+RNL__FLAT
 static void passed(struct rnl__worker *w, struct rnl_job *job)
 {
 	if (w->staging.nr) {
