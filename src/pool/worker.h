@@ -58,6 +58,7 @@ struct rnl__group {
 	uint32_t nr, nr_keys;		/* jobs; jobs that have a key */
 	bool mark;			/* a job needs a mark: it is large, or has a barrier */
 	struct rnl_job *first;		/* the first one on the stream */
+	uint64_t moved;			/* bytes that the jobs copy */
 	uint64_t since;			/* when the group began */
 	uint64_t keys[RNL__GROUP_MAX];
 };

@@ -8,7 +8,7 @@
  *	- an event.  Other streams can wait for it, and it slows no launch until it is queried.  One
  *	  event covers several jobs; the worker queries it only when it may issue no more jobs.
  *	- a write of n to a word of pinned memory.  It is placed when no more jobs are queued, as a
- *	  thread may wait then.  Reading the word costs no driver call.
+ *	  thread may wait then, and after a group.  Reading the word costs no driver call.
  *	A stream reaches its marks in order, so a reached mark covers all marks before it.  A device
  *	that cannot write words uses only events.
  *	If several streams issue their first work at the same time, followed by writes, some of that
@@ -39,6 +39,7 @@
 
 #define RNL__MARK_EVERY 8u	/* jobs that one event covers under backlog ... */
 #define RNL__MARK_NS 200000u	/* ... if neither host nor device takes longer for them */
+#define RNL__LARGE_MOVE (4u << 20) /* bytes; a job that copies as much gets an event of its own */
 
 struct rnl__mark {
 	uint64_t seq;			/* the mark covers all jobs up to this one */

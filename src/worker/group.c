@@ -55,7 +55,7 @@ bool rnl__group_join(struct rnl__worker *w, struct rnl_job *job)
 		    !rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)) &&
 		    !rnl__share_awaits_classed(w))
 			return false;
-		group->since = w->inflight.now;
+		group->since = rnl__inflight_clock(&w->inflight);
 	}
 	if (job->flags & RNL__JOB_KEYED)
 		group->keys[group->nr_keys++] = job->key;
@@ -69,6 +69,7 @@ void rnl__group_issued(struct rnl__worker *w, struct rnl_job *job, bool mark)
 	if (!w->group.first)
 		w->group.first = job;
 	w->group.mark = w->group.mark || mark;
+	w->group.moved += w->moved;
 }
 
 void rnl__group_failed(struct rnl_job *job, int error)
@@ -105,8 +106,8 @@ static void group_tell_barriers(struct rnl_job *job, int ret)
 void rnl__group_end(struct rnl__worker *w)
 {
 	const struct rnl__group group = { .nr = w->group.nr, .first = w->group.first,
-					  .mark = w->group.mark };
-	bool was;
+					  .mark = w->group.mark, .moved = w->group.moved };
+	bool was, event;
 	int ret;
 
 	if (!group.nr)
@@ -114,6 +115,7 @@ void rnl__group_end(struct rnl__worker *w)
 	w->group.nr = w->group.nr_keys = 0;
 	w->group.first = NULL;
 	w->group.mark = false;
+	w->group.moved = 0;
 	if (group.nr > 1)
 		rnl__figure_add(&w->gathered, group.nr);
 	was = rnl__share_occupy(w);
@@ -125,7 +127,8 @@ void rnl__group_end(struct rnl__worker *w)
 	/* A few jobs that need no mark are marked by the next job, or at the end of the queue. */
 	if (!group.first || (!group.mark && group.nr < RNL__MARK_EVERY))
 		return;
-	ret = rnl__inflight_mark(&w->inflight, true, false);
+	event = group.mark || group.moved >= RNL__LARGE_MOVE;
+	ret = rnl__inflight_mark(&w->inflight, event, !event);
 	group_tell_barriers(group.first, ret);
 	if (ret)
 		(void)rnl__complete_reached(w, 0);

@@ -15,7 +15,9 @@
  *	known only when its work is issued.
  *	Barriers are notified of the group's jobs when these are issued.  So a job that gathers
  *	must not wait for other jobs: they may come after its own group.
- *	A group has one mark.  Until the group ends, its jobs' scratch is allocated side by side.
+ *	A group has one mark: an event if a job has a barrier, whose streams wait for it, or if the
+ *	jobs copy much; otherwise a written word, which the worker reads before each group.
+ *	Until the group ends, its jobs' scratch is allocated side by side.
  *	A trace observes jobs one by one, so there are no groups while it runs.  A function that
  *	the guard has yet to watch, or that strays, is in no group.
  */

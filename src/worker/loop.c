@@ -77,11 +77,16 @@ static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
 static void look_on_time(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
+	const bool late = rnl__inflight_clock(f) - f->looked >= LOOK_NS;
 	unsigned nr, before, half;
 
-	if (rnl__inflight_clock(f) - f->looked < LOOK_NS || !f->nr_marks)
+	/* A group that has begun ends within RNL__MARK_NS. */
+	if (w->group.nr)
 		return;
-	rnl__group_end(w);
+	if (rnl__inflight_reached(f))
+		(void)rnl__complete_reached(w, 0);
+	if (!late || !f->nr_marks)
+		return;
 	nr = f->nr_marks;
 	if (rnl__complete_reached(w, nr))
 		return;

@@ -24,8 +24,6 @@
 #include "worker/run.h"
 #include "worker/share.h"
 
-#define LARGE_MOVE (4u << 20)	/* bytes; a job that copies as much gets an event of its own */
-
 /* ---- the call of its function -------------------------------------------- */
 
 static int run_call_fn(rnl__function *fn, const void *job)
@@ -187,7 +185,7 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 	}
 	if (rnl__job_then(job) && rnl__chain_leads(w, job))
 		rnl__chain_push(w, rnl__job_then(job), job->class_index & RNL__CLASS_INDEX, false);
-	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
+	large = job->flags & RNL__JOB_LARGE || w->moved >= RNL__LARGE_MOVE;
 	if (large)
 		rnl__inflight_ask(f);
 	if (grouped) {

@@ -426,6 +426,68 @@ TEST(small_jobs_take_few_calls_of_the_driver, .timeout_s = 60)
 	end();
 }
 
+/* Copies to the device.  @job->user: the program. */
+static int copy_fn(struct rnl_job *job)
+{
+	const struct program *p = job->user;
+
+	return rnl_copy(p->mem[D0], p->mem[Q0], BYTES);
+}
+
+static struct rnl_job many[10 * 32];
+enum { MANY = sizeof(many) / sizeof(many[0]) };
+
+/* A worker that asked the driver would do so once for each group after the first two. */
+TEST(the_end_of_a_group_takes_no_call_of_the_driver, .timeout_s = 60)
+{
+	bool few = false;
+
+	if (!test_fake())
+		test_skip("only the double of CUDA counts calls");
+	begin(j_fn);
+	for (int round = 0; round < 100 && !few; round++) {
+		const uint64_t queries = fake_calls("cudaEventQuery"), gathered = nr_gathered();
+		struct gate gate = GATE_INIT;
+		struct rnl_job held;
+
+		hold_workers(all.pool, &gate, &held, 1);
+		for (int i = 0; i < MANY; i++)
+			submit_gather(all.pool, &many[i], copy_fn, &all.programs[i % JOBS]);
+		gate_open(&gate);
+		for (int i = 0; i < MANY; i++)
+			ck_assert_int_eq(result_of(&many[i]), 0);
+		must(rnl_job_wait(&held, RNL_FOREVER));
+		few = nr_gathered() >= gathered + MANY - 8 &&
+		      fake_calls("cudaEventQuery") <= queries + 3;
+	}
+	ck_assert(few);
+	end();
+}
+
+/* The worker's last reading of the clock is as old as its sleep. */
+TEST(a_sleep_ends_no_group, .timeout_s = 60)
+{
+	struct rnl_job *jobs[32];
+	bool whole = false;
+
+	begin(j_fn);
+	for (int round = 0; round < 1000 && !whole; round++) {
+		const uint64_t gathered = nr_gathered();
+
+		for (int i = 0; i < 32; i++) {
+			gathering_job(&many[i], copy_fn, &all.programs[i]);
+			jobs[i] = &many[i];
+		}
+		usleep(2000);	/* no order depends on it */
+		ck_assert_int_eq(rnl_submit_many(all.pool, jobs, 32), 32);
+		for (int i = 0; i < 32; i++)
+			ck_assert_int_eq(result_of(&many[i]), 0);
+		whole = nr_gathered() == gathered + 32;
+	}
+	ck_assert(whole);
+	end();
+}
+
 /* ---- graphs ------------------------------------------------------------------------- */
 
 static uint64_t nr_graphs(void)
