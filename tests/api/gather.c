@@ -704,6 +704,91 @@ TEST(a_job_after_their_barrier_starts_when_they_are_issued)
 	end();
 }
 
+/* ---- on another worker -------------------------------------------------------------- */
+
+/* A job after a barrier: its kernel reads what a job of the barrier stores. */
+struct reader {
+	struct rnl_job job;
+	struct gate *function;
+	const int *word;
+	int seen;
+};
+
+static void read_word_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	struct reader *r = *(struct reader *const *)args;
+
+	(void)grid;
+	(void)block;
+	r->seen = *r->word;
+}
+RNL_HOST_KERNEL(read_word, read_word_host, struct reader *);
+
+static int reader_fn(struct rnl_job *job)
+{
+	struct reader *r = rnl_container_of(job, struct reader, job);
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	gate_wait(r->function);
+	return rnl_launch(&read_word, one, one, &r);
+}
+
+struct store {
+	struct rnl_job job;
+	struct gate *kernel;
+	int word;
+};
+
+/* Stores 1 in the word of `user`, if that is not NULL. */
+static int store_fn(struct rnl_job *job)
+{
+	struct store *s = job->user;
+
+	return s ? launch_store(s->kernel, &s->word, 1) : launch_store(NULL, NULL, 0);
+}
+
+/*
+ * The only worker is in the first job after the barrier when another one comes.  It has an empty
+ * stream, so it steals the second job.
+ */
+TEST(the_stream_of_another_worker_waits_for_a_group)
+{
+	struct gate gate = GATE_INIT, kernel = GATE_INIT, function = GATE_INIT;
+	struct reader readers[2];
+	struct store stores[8];
+	struct rnl_barrier barrier;
+	struct rnl_job held;
+
+	skip_unless_host();
+	begin(store_fn);
+	must(rnl_barrier_init(&barrier, all.pool));
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < 8; i++) {
+		stores[i] = (struct store){ .kernel = &kernel };
+		submit_gather_in(&barrier, &stores[i].job, store_fn, &stores[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		readers[i] = (struct reader){ .function = &function, .word = &stores[i].word };
+		job_of(&readers[i].job, reader_fn, NULL);
+		must(rnl_job_set_after(&readers[i].job, &barrier));
+		must(rnl_submit(all.pool, &readers[i].job));
+	}
+	gate_open(&gate);
+	gate_await(&function, 1);
+	must(rnl_pool_resize(all.pool, 2));
+	gate_await(&function, 2);
+	gate_open(&function);
+	/* A stream that does not wait reads now. */
+	ck_assert_int_eq(rnl_job_wait(&readers[1].job, 20000000), -ETIMEDOUT);
+	gate_open(&kernel);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(result_of(&readers[i].job), 0);
+		ck_assert_int_eq(readers[i].seen, 1);
+	}
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
+	end();
+}
+
 /* ---- errors ----------------------------------------------------------------------- */
 
 static _Atomic int refused_at_once, called;
