@@ -116,8 +116,10 @@ void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
 		f->first = job;
 	f->last = job;
 	rnl__figure_add(&f->nr, 1);
-	if (f->first == job)
-		note_oldest(f);
+	if (f->first != job)
+		return;
+	note_oldest(f);
+	f->looked = f->now;
 }
 
 /*

@@ -69,7 +69,7 @@ struct rnl__inflight {
 	uint64_t written;		/* sequence that the last write puts into the word */
 	uint64_t asked;			/* sequence of the job whose event the worker queries */
 	uint64_t now;			/* the worker's last reading of the clock */
-	uint64_t looked;		/* when the worker last looked for a reached mark */
+	uint64_t looked;		/* when the worker last looked for a reached mark, or had none */
 	uint64_t unmarked_since;	/* at or before the issue of the first unmarked job */
 	uint64_t unmarked_ns;		/* estimate for the unmarked jobs */
 	uint64_t reached_at;		/* when the worker last saw a mark reached */

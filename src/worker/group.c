@@ -31,6 +31,11 @@ static bool has_key(const struct rnl__group *group, const struct rnl_job *job)
 	return false;
 }
 
+bool rnl__group_full(const struct rnl__worker *w)
+{
+	return w->group.nr == RNL__GROUP_MAX || w->inflight.now - w->group.since >= RNL__MARK_NS;
+}
+
 bool rnl__group_prepare(struct rnl__worker *w, struct rnl_job *job)
 {
 	struct rnl__group *group = &w->group;
@@ -39,8 +44,8 @@ bool rnl__group_prepare(struct rnl__worker *w, struct rnl_job *job)
 
 	if (!group->nr)
 		return takes;
-	if (!takes || rnl__job_follows(job) || has_key(group, job) || group->nr == RNL__GROUP_MAX ||
-	    w->scratch.wanted > w->scratch.block_bytes || f->now - group->since >= RNL__MARK_NS ||
+	if (!takes || rnl__job_follows(job) || has_key(group, job) || rnl__group_full(w) ||
+	    w->scratch.wanted > w->scratch.block_bytes ||
 	    f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= RNL__MARK_NS)
 		rnl__group_end(w);
 	return takes;

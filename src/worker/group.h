@@ -26,6 +26,9 @@
 
 #include "pool/worker.h"
 
+/* Returns true if the worker's group, which has a job, is large or began a while ago. */
+bool rnl__group_full(const struct rnl__worker *w);
+
 /*
  * Ends the group, unless the job, which is about to run, can join it.
  * Returns true if the job can be in a group at all.

@@ -15,8 +15,9 @@
 
 /*
  * While more jobs are queued, a job gets its mark within RNL__MARK_NS plus a function's time, and
- * the worker checks the mark within LOOK_NS plus a function's time.  A longer function delays only
- * one of the two.  So a completion is reported within 1 ms, or within one function's time.
+ * the worker checks the mark within LOOK_NS plus a function's time; if jobs gather, RNL__MARK_NS later.
+ * A longer function delays only one of the two.  So a completion is reported within 1 ms, or within one
+ * function's time.
  */
 #define LOOK_NS 400000u
 
@@ -77,15 +78,16 @@ static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
 static void look_on_time(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
-	const bool late = rnl__inflight_clock(f) - f->looked >= LOOK_NS;
+	const uint64_t unlooked = rnl__inflight_clock(f) - f->looked;
 	unsigned nr, before, half;
 
-	/* A group that has begun ends within RNL__MARK_NS. */
-	if (w->group.nr)
+	/* A group is not cut short, but groups that follow each other do not delay the look for long. */
+	if (w->group.nr && !rnl__group_full(w) && unlooked < LOOK_NS + RNL__MARK_NS)
 		return;
+	rnl__group_end(w);
 	if (rnl__inflight_reached(f))
 		(void)rnl__complete_reached(w, 0);
-	if (!late || !f->nr_marks)
+	if (unlooked < LOOK_NS || !f->nr_marks)
 		return;
 	nr = f->nr_marks;
 	if (rnl__complete_reached(w, nr))
