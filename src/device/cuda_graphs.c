@@ -14,6 +14,9 @@
 
 #define NODES_MIN 3u		/* fewer nodes are as fast with single launches */
 #define GRAPHS_MAX 16u
+#define TURNS_MAX 4u		/* graphs of one shape, which take turns */
+#define IN_USE 256u		/* launches after which a graph may be replaced by one more of a shape */
+#define MORE_WAIT 64u		/* a shape recurs so often before it gets one more */
 #define SHAPES_MAX 64u
 #define WAIT_MAX 65536u
 
@@ -206,18 +209,28 @@ static uint64_t shape_of(const struct rnl__cuda_sketch *s)
 	return hash;
 }
 
-static struct graph *graph_find(struct rnl__graphs *graphs, uint64_t shape)
+static bool has_shape(const struct graph *graph, const struct rnl__cuda_sketch *s, uint64_t shape)
 {
-	const struct rnl__cuda_sketch *s = &graphs->sketch;
+	return graph->exec && graph->shape == shape && graph->nr == s->nr &&
+	       !memcmp(graph->after, s->after, s->nr * sizeof(*s->after));
+}
 
+/* Returns the graph of the shape that was launched longest ago, or NULL; @nr: how many there are. */
+static struct graph *graph_find(struct rnl__graphs *graphs, uint64_t shape, unsigned *nr)
+{
+	struct graph *oldest = NULL;
+
+	*nr = 0;
 	for (unsigned i = 0; i < GRAPHS_MAX; i++) {
 		struct graph *graph = &graphs->graphs[i];
 
-		if (graph->exec && graph->shape == shape && graph->nr == s->nr &&
-		    !memcmp(graph->after, s->after, s->nr * sizeof(*s->after)))
-			return graph;
+		if (!has_shape(graph, &graphs->sketch, shape))
+			continue;
+		++*nr;
+		if (!oldest || graph->used < oldest->used)
+			oldest = graph;
 	}
-	return NULL;
+	return oldest;
 }
 
 static struct seen *find_seen(struct rnl__graphs *graphs, uint64_t shape)
@@ -244,27 +257,34 @@ static struct graph *least_used(struct rnl__graphs *graphs)
 	return least;
 }
 
-/* Returns the graph of the sketch's shape; builds it if the shape recurred often enough. */
+/*
+ * Returns a graph of the sketch's shape, or NULL.  Builds one, or one more, if the shape recurred often
+ * enough.  One more takes no place of a graph that is in use.
+ */
 static struct graph *graph_get(struct rnl__graphs *graphs, uint64_t shape)
 {
-	struct graph *graph = graph_find(graphs, shape);
+	unsigned nr;
+	struct graph *graph = graph_find(graphs, shape, &nr), *least = least_used(graphs);
 	struct seen *seen;
 
-	if (graph)
+	if (graph && (nr == TURNS_MAX || least == graph ||
+		      (least->exec && graphs->clock - least->used < IN_USE)))
 		return graph;
 	seen = find_seen(graphs, shape);
+	/* A build takes the driver's lock for long. */
+	if (graph && seen->next_wait < MORE_WAIT)
+		seen->wait = seen->next_wait = MORE_WAIT;
 	if (seen->wait) {
 		seen->wait--;
-		return NULL;
+		return graph;
 	}
 	seen->wait = seen->next_wait;
 	seen->next_wait = (uint32_t)rnl__smaller(2 * seen->next_wait, WAIT_MAX);
-	graph = least_used(graphs);
-	graph_drop(graph);
-	if (graph_build(graph, &graphs->sketch, shape))
-		return graph;
-	graph_drop(graph);
-	return NULL;
+	graph_drop(least);
+	if (graph_build(least, &graphs->sketch, shape))
+		return least;
+	graph_drop(least);
+	return graph;
 }
 
 static bool graph_launch(struct graph *graph, const struct rnl__cuda_sketch *s, cudaStream_t stream)

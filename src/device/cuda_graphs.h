@@ -7,10 +7,13 @@
  *	So the kernels and movers of a gather become nodes (cuda_sketch.h).
  *	The shape of a graph says which node comes after which.  Work of a known shape reuses the
  *	graph of that shape: a node's kernel, dimensions and arguments are set if they differ.
+ *	A shape has up to four graphs, of which the one launched longest ago is set and launched next:
+ *	the launches of one graph run one after the other, and its last one may still run.
  *	Each thread has its own graphs.  There are few, and the least recently used one is replaced.
  *	After an error, the graph is dropped and the work is issued call by call: each job gets its
  *	own error.  A shape whose graph was dropped or replaced must recur twice as often as the
- *	last time before it gets another one.
+ *	last time before it gets another one.  For one more it must recur 64 times and more: a build takes
+ *	the driver's lock for long, and short runs with many shapes would mostly build.
  *	The code calls the driver, not the runtime, because a kernel may belong to another runtime
  *	in the process.
  */

@@ -88,6 +88,9 @@ void fake_alive(struct fake_alive *alive);
 uint64_t fake_misuses(void);
 const char *fake_last_misuse(void);
 
+/* Returns how often a node of an executable graph was set or enabled while its last launch could run. */
+uint64_t fake_early_sets(void);
+
 /* Returns true if the device has a context, which takes some 500 MB of a GPU's memory. */
 bool fake_has_context(int device);
 

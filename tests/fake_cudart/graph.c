@@ -37,6 +37,7 @@ struct node {
 
 struct kernel_graph {
 	struct kernel_graph *from;	/* source of an executable graph */
+	struct fake_point last;		/* end of its last launch; stream is NULL: none */
 	size_t nr;
 	struct node *nodes[NODES_MAX];
 };
@@ -67,6 +68,18 @@ const struct fake_kernel *fake__kernel_of(void (*fn)(struct rnl_dim grid, struct
 	return &new->kernel;
 }
 
+static uint64_t nr_early_sets;
+
+uint64_t fake_early_sets(void)
+{
+	uint64_t nr;
+
+	fake__lock();
+	nr = nr_early_sets;
+	fake__unlock();
+	return nr;
+}
+
 static bool is_kernel(const struct fake_kernel *kernel)
 {
 	return kernel && kernel->magic == FAKE_KERNEL_MAGIC;
@@ -88,6 +101,8 @@ static void free_graph(struct kernel_graph *graph)
 		free(graph->nodes[i]->launch.args);
 		free(graph->nodes[i]);
 	}
+	if (graph->last.stream)
+		fake__stream_put(graph->last.stream);
 	free(graph);
 }
 
@@ -243,6 +258,7 @@ static struct launch *launch_of(CUgraphExec handle, CUgraphNode node)
 
 	if (!graph)
 		return NULL;
+	nr_early_sets += exec->last.stream && !fake__reached(&exec->last);
 	i = find(graph, node);
 	return i < exec->nr && exec->nodes[i]->launch.kernel ? &exec->nodes[i]->launch : NULL;
 }
@@ -339,7 +355,7 @@ static bool is_ready(const struct kernel_graph *graph, const struct node *node, 
 
 static CUresult launch(CUgraphExec handle, CUstream stream)
 {
-	const struct kernel_graph *exec = fake__handle(handle, FAKE_KERNEL_EXEC);
+	struct kernel_graph *exec = fake__handle(handle, FAKE_KERNEL_EXEC);
 	struct fake_stream *on;
 	bool done[NODES_MAX] = { false };
 	CUresult code = CUDA_SUCCESS;
@@ -358,6 +374,9 @@ static CUresult launch(CUgraphExec handle, CUstream stream)
 						       issue_op(&exec->nodes[i]->op, stream);
 		done[i] = true;
 	}
+	if (exec->last.stream)
+		fake__stream_put(exec->last.stream);
+	exec->last = (struct fake_point){ fake__stream_get(on), on->issued };
 	return code;
 }
 
