@@ -38,7 +38,7 @@ SRCS_CUDA := $(filter device/cuda%,$(SRCS))
 SRCS_NO_CUDA := device/no_cuda.c
 # The program runnel, which links the archive; kernels.c stands in for kernels.cu without nvcc.
 TOOL_SRCS := $(filter-out kernels.c,$(patsubst $(srcdir)/src/tool/%,%,$(sort $(wildcard $(srcdir)/src/tool/*.c))))
-HEADERS := $(patsubst $(srcdir)/include/%,%,$(wildcard $(srcdir)/include/*.h $(srcdir)/include/*.hpp $(srcdir)/include/*/*.h))
+HEADERS := $(patsubst $(srcdir)/include/%,%,$(wildcard $(srcdir)/include/*.h $(srcdir)/include/*.hpp $(srcdir)/include/*/*.h $(srcdir)/include/*/*.cuh))
 # Pages of the manual that are made from the headers.
 MANUALS := $(patsubst $(srcdir)/docs/man/%.in,%,$(wildcard $(srcdir)/docs/man/*.in))
 # ---- derived from the lists --------------------------------------------------

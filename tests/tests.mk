@@ -97,7 +97,7 @@ tests/api/loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
 tests/api/loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api/guard: WRAP = -rdynamic
 # Its tests are C; gather.cu has their kernel.
-$(foreach t,gather replay replay_calls units,$(eval $(ways:%=tests/cuda/$t_%): tests/cuda/$t.o))
+$(foreach t,gather replay replay_calls resident units,$(eval $(ways:%=tests/cuda/$t_%): tests/cuda/$t.o))
 $(ways:%=tests/cuda/guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api/noalloc: WRAP = -ldl
 tests/unit/overlap: src/tool/overlap.o

@@ -4,6 +4,7 @@
 #define RUNNEL_BATCH_H
 
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,6 +65,35 @@ struct rnl_batch {
 				 * errno fails the request */
 };
 
+/* One request, as the function of a request kernel gets it. */
+struct rnl_request_view {
+	void *arg;		/* of struct rnl_batcher_attr */
+	const void *in;		/* the input; in a resident kernel it is in shared memory */
+	void *out;		/* the output, likewise; NULL if out_bytes is 0 */
+	uint32_t in_bytes;	/* of this request */
+	uint32_t out_bytes;	/* of the batcher */
+};
+
+/*
+ * A function for one request, for every device. The host's does all the work. The GPU's is called
+ * by all threads of one block, of which there are 32 to 1024: it uses threadIdx.x and blockDim.x,
+ * may use __syncthreads(), and all threads must return. Each function returns the request's result,
+ * as in `status` of struct rnl_batch; of a block, the first thread's counts.
+ * RNL_HOST_REQUEST_KERNEL(), and RNL_REQUEST_KERNEL() of runnel/cuda.h, define a request kernel.
+ * Since: 0.2
+ */
+struct rnl_request_kernel {
+	const char *name;
+	int (*host)(const struct rnl_request_view *view); /* NULL: not on the host device */
+	const struct rnl_kernel *batch; /* CUDA: a block for each request; NULL: not on CUDA */
+	const struct rnl_kernel *lease; /* CUDA: the resident kernel; NULL: there is none */
+};
+
+/* Defines `const struct rnl_request_kernel NAME` for the host device only. Since: 0.2 */
+#define RNL_HOST_REQUEST_KERNEL(kernel_name, host_fn) \
+	extern __attribute__((visibility("hidden"))) const struct rnl_request_kernel kernel_name; \
+	const struct rnl_request_kernel kernel_name = { #kernel_name, host_fn, NULL, NULL }
+
 enum rnl_batcher_flags {
 	/* Requests have up to in_bytes; `spans` of the batch locates their inputs. */
 	RNL_BATCHER_VARIABLE = 1,
@@ -74,7 +104,34 @@ enum rnl_batcher_flags {
 	 * kernels access the same bytes often, or access bytes one by one in one thread, or if the
 	 * function itself copies from `in` to `out`. Since: 0.1
 	 */
-	RNL_BATCHER_ALWAYS_COPY = 4
+	RNL_BATCHER_ALWAYS_COPY = 4,
+	/*
+	 * While lone requests come close together, `kernel` stays resident on the device. A request
+	 * that somebody waits for by rnl_job_wait() then needs no driver call and no worker: its
+	 * commit writes it to a mailbox in page-locked memory, which the resident kernel polls, and
+	 * the waiting thread reads the answer from there. Requests that come while a batch is
+	 * queued, and those with a callback, a completion queue or a barrier, go in batches, as do
+	 * all requests of batchers with more than 12 KiB of input or output.
+	 * The resident kernel is a sequence of leases of 0.2 ms; on sm_90 and later the next one
+	 * waits on the device. So there are up to two blocks for each mailbox. The last lease ends at
+	 * most 0.6 ms after the last request: cudaFree(), cudaDeviceSynchronize() and the loading of
+	 * modules wait as long. If no lease gets a multiprocessor, requests are taken back after 20 to
+	 * 100 us, and go in batches. Each request is executed once, unless the device fails. A thread
+	 * in rnl_job_wait() spins for up to 0.2 ms; the call counts as one on the request.
+	 * In a resident kernel the function may use `in`, `out`, and memory that does not change while
+	 * the batcher exists. For other memory it needs __threadfence_system(), before it reads what
+	 * the host has written since the lease began, and after it writes what the host is to read.
+	 * In a pool with kept SMs, the resident kernel of a batcher with a class runs on the kept ones.
+	 * Since: 0.2
+	 */
+	RNL_BATCHER_RESIDENT = 8,
+	/*
+	 * With RNL_BATCHER_RESIDENT: also under MPS, and while other processes use the device. A
+	 * process that takes turns with others does not run for some milliseconds at a time. Without
+	 * this flag there is no resident kernel under MPS (as CUDA 13 and later report it), and after a
+	 * lease of more than 1 ms none follows for 0.1 s. Since: 0.2
+	 */
+	RNL_BATCHER_SHARED = 16
 };
 
 struct rnl_batcher_attr {
@@ -82,7 +139,7 @@ struct rnl_batcher_attr {
 	uint32_t flags;		/* enum rnl_batcher_flags */
 	/*
 	 * Issues the work for a batch on a worker, like a job's function. Returns 0, or a negative
-	 * errno, which becomes the result of all requests of the batch.
+	 * errno, which becomes the result of all requests of the batch. NULL: batches run `kernel`.
 	 */
 	int (*fn)(const struct rnl_batch *batch);
 	void *arg;
@@ -100,9 +157,15 @@ struct rnl_batcher_attr {
 	void *reserved;
 	uint64_t devices;	/* devices of the pool to use, a bit each; 0: all */
 	struct rnl_class *cls;	/* class of the batches (runnel/class.h); NULL: the pool's own */
+	const struct rnl_request_kernel *kernel; /* function for one request, valid until the
+				 * destroy. With it, RNL_BATCHER_STATUS is implied. Since: 0.2 */
+	uint32_t nr_mailboxes;	/* requests that the resident kernel has at a time, on each device;
+				 * 0: 4; at most 16. Since: 0.2 */
+	uint32_t reserved2;
 };
 #define RNL_BATCHER_ATTR_INIT \
-	{ sizeof(struct rnl_batcher_attr), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL }
+	{ sizeof(struct rnl_batcher_attr), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, \
+	  NULL, 0, 0 }
 
 /*
  * A request, in the program's memory. Initialise it with rnl_job_init(&request->job, NULL); from
@@ -125,7 +188,8 @@ struct rnl_request {
 	uint32_t slab;
 	uint32_t slot;
 	uint32_t cell;
-	uint32_t reserved[3];
+	uint32_t reserved;
+	void *answers;		/* where a resident kernel answers; NULL: the request is in a batch */
 };
 
 /*
@@ -134,8 +198,9 @@ struct rnl_request {
  * @pool: must outlive the batcher.
  * @attr: copied.
  * Context: blocks while memory is page-locked.
- * Return: 0; -EINVAL an argument is NULL; attr has a wrong size, unknown flags, no fn, or an
- *	in_bytes of 0; a number is out of its range; a request or a slab has 1 GiB or more; a slab
+ * Return: 0; -EINVAL an argument is NULL; attr has a wrong size, unknown flags, neither fn nor
+ *	kernel, RNL_BATCHER_RESIDENT without a kernel, a kernel without a function for the pool's
+ *	devices, or an in_bytes of 0; a number is out of its range; a request or a slab has 1 GiB or more; a slab
  *	is smaller than a request; max_slabs is less than nr_slabs; cls is of another pool, or has
  *	ended; -E2BIG attr is newer than the library and sets a field that the library does not know;
  *	-EAGAIN the class has fewer places than max_in_flight; -ENOMEM; -ESHUTDOWN the pool is
@@ -226,9 +291,12 @@ struct rnl_batcher_stats {
 	uint64_t refused;	/* reserves refused, as all slabs or all outputs were in use */
 	uint32_t largest;	/* requests in the largest batch so far */
 	uint32_t reserved;
+	uint64_t resident;	/* done requests that the resident kernel answered. Since: 0.2 */
+	uint64_t taken_back;	/* requests taken back from its mailboxes. Since: 0.2 */
+	uint64_t leases;	/* launches of the resident kernel. Since: 0.2 */
 };
 #define RNL_BATCHER_STATS_INIT \
-	{ sizeof(struct rnl_batcher_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(struct rnl_batcher_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Reads the figures of a batcher. In rnl_pool_read_stats() its batches count as jobs, and its

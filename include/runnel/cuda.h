@@ -121,6 +121,7 @@ __attribute__((destructor)) static void rnl__cuda_unregister(void)
 }
 
 #ifdef __CUDACC__
+#include <runnel/lease.cuh>
 /*
  * Defines `const struct rnl_kernel NAME` for every device, with C linkage and hidden visibility.
  * @host_fn: the field host of struct rnl_kernel; may be NULL.
@@ -154,6 +155,73 @@ __attribute__((destructor)) static void rnl__cuda_unregister(void)
 	const struct rnl_kernel kernel_name = { \
 		#kernel_name, sizeof(args_type), host_fn, kernel_name##__launch, \
 		kernel_name##__function \
+	}
+
+#if RNL__HAS_LEASES
+/* Launches a lease, which may start before the last one ends: see runnel/mailbox.h. */
+static inline int rnl__lease_launch(void (*kernel)(struct rnl__lease_args), struct rnl_dim grid,
+				    struct rnl_dim block, const void *args, void *stream)
+{
+	static int ptx;			/* version of the kernel's code */
+	cudaFuncAttributes attributes;
+	cudaLaunchAttribute early = {};
+	cudaLaunchConfig_t config = {};
+	void *argv[] = { const_cast<void *>(args) };
+
+	early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	early.val.programmaticStreamSerializationAllowed = 1;
+	config.gridDim = dim3(grid.x, grid.y, grid.z);
+	config.blockDim = dim3(block.x, block.y, block.z);
+	config.stream = static_cast<cudaStream_t>(stream);
+	config.attrs = &early;
+	/* Code for earlier devices does not wait for the last lease, even if it is compiled for this one. */
+	if (!ptx && cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(kernel)) == cudaSuccess)
+		ptx = attributes.ptxVersion;
+	config.numAttrs = ptx >= 90;
+	if (ptx && ptx < 70)
+		return static_cast<int>(cudaErrorNotSupported);
+	return static_cast<int>(cudaLaunchKernelExC(
+		&config, reinterpret_cast<const void *>(kernel), argv));
+}
+
+#define RNL__LEASE_KERNEL(kernel_name, device_fn) \
+	static __global__ void __launch_bounds__(RNL__LEASE_THREADS) \
+	kernel_name##__serve(const struct rnl__lease_args args) \
+	{ \
+		rnl__lease_run<device_fn>(args); \
+	} \
+	static int kernel_name##__lease_launch(struct rnl_dim grid, struct rnl_dim block, \
+					       const void *args, void *stream) \
+	{ \
+		return rnl__lease_launch(kernel_name##__serve, grid, block, args, stream); \
+	} \
+	static const struct rnl_kernel kernel_name##__lease = { \
+		#kernel_name, sizeof(struct rnl__lease_args), NULL, kernel_name##__lease_launch, NULL \
+	};
+#define RNL__LEASE_OF(kernel_name) &kernel_name##__lease
+#else
+#define RNL__LEASE_KERNEL(kernel_name, device_fn)
+#define RNL__LEASE_OF(kernel_name) NULL
+#endif
+
+/*
+ * Defines `const struct rnl_request_kernel NAME` for every device, with C linkage and hidden
+ * visibility. Before CUDA 12.3 the kernel cannot be resident.
+ * @host_fn: the field host of struct rnl_request_kernel; may be NULL.
+ * @device_fn: a __device__ function of the same type; see struct rnl_request_kernel.
+ * Since: 0.2
+ */
+#define RNL_REQUEST_KERNEL(kernel_name, host_fn, device_fn) \
+	static __global__ void __launch_bounds__(RNL__LEASE_THREADS) \
+	kernel_name##__each(const struct rnl__each_args args) \
+	{ \
+		rnl__each_run<device_fn>(args); \
+	} \
+	RNL_KERNEL(kernel_name##__batch, NULL, kernel_name##__each, struct rnl__each_args); \
+	RNL__LEASE_KERNEL(kernel_name, device_fn) \
+	extern "C" __attribute__((visibility("hidden"))) const struct rnl_request_kernel kernel_name; \
+	const struct rnl_request_kernel kernel_name = { \
+		#kernel_name, host_fn, &kernel_name##__batch, RNL__LEASE_OF(kernel_name) \
 	}
 #endif /* __CUDACC__ */
 

@@ -20,6 +20,7 @@
 
 #include "job/barrier.h"
 #include "batch/batcher.h"
+#include "batch/resident.h"
 #include "job/cq.h"
 #include "pool/guard.h"
 #include "pool/pool.h"
@@ -52,7 +53,15 @@ static void place_spans(struct rnl__batch *batch)
 
 	if (!batch->nr)
 		return;
-	batch->spans = slab->spans ? slab->spans + slab->spans_used : NULL;
+	batch->spans = slab->spans;
+	if (!slab->spans)
+		return;
+	if (slab == &batch->batcher->slabs[RNL__BOX_SLAB]) {
+		/* Each mailbox is in one batch at most, so the first one's spans are free. */
+		batch->spans += batch->slots[0] * batch->batcher->resident->nr;
+		return;
+	}
+	batch->spans += slab->spans_used;
 	slab->spans_used += batch->nr;
 }
 
@@ -140,9 +149,10 @@ static unsigned char *input_of(const struct rnl__batch *batch, uint32_t i)
 /* Returns the bytes of a run of neighbours in the slab.  @next: the first request after the run. */
 static size_t bytes_of_neighbours(const struct rnl__batch *batch, uint32_t i, uint32_t *next)
 {
+	const size_t first = offset_of(batch, i);
 	size_t bytes = batch_stride_of(batch, i);
 
-	for (i++; i < batch->nr && batch->slots[i] == batch->slots[i - 1] + 1; i++)
+	for (i++; i < batch->nr && offset_of(batch, i) == first + bytes; i++)
 		bytes += batch_stride_of(batch, i);
 	*next = i;
 	return bytes;
@@ -174,8 +184,11 @@ static int batch_call_fn(rnl__function *fn, const void *view)
 
 static int batch_call_function(struct rnl__batch *batch, const struct rnl_batch *view)
 {
+	const struct rnl_batcher *b = batch->batcher;
+	const struct rnl__each_call each = { b, view };
 	const struct rnl__guard_call call = {
-		(rnl__function *)batch->batcher->fn, batch_call_fn, view,
+		b->named, b->fn ? batch_call_fn : rnl__each_call,
+		b->fn ? (const void *)view : &each,
 	};
 
 	return rnl__unit_check(rnl__thread.worker, call.fn,

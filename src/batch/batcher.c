@@ -11,6 +11,7 @@
 #include "sys/abi.h"
 #include "sys/counter.h"
 #include "batch/batcher.h"
+#include "batch/resident.h"
 #include "sys/latch.h"
 #include "sys/sizes.h"
 #include "pool/classes.h"
@@ -27,12 +28,43 @@
 #define STATS "rnl_batcher_read_stats()"
 #define REQUEST_MAX ((size_t)RNL__SLAB_UNITS_MAX * RNL__SLAB_UNIT)
 
-#define FLAGS (RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS | RNL_BATCHER_ALWAYS_COPY)
+#define FLAGS \
+	(RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS | RNL_BATCHER_ALWAYS_COPY | \
+	 RNL_BATCHER_RESIDENT | RNL_BATCHER_SHARED)
 
 _Static_assert(RNL__SLOTS_MAX < 1u << RNL__SLAB_SLOT_BITS, "a slab's word counts its slots");
 _Static_assert(RNL__SLABS_MAX < 1u << RNL__SLAB_ROUND_BITS, "slabs' rounds differ");
 
 /* ---- creating -------------------------------------------------------------- */
+
+/* Returns the function of a request kernel on the pool's devices, or NULL if there is none. */
+static rnl__function *kernel_fn(const struct rnl_pool *pool, const struct rnl_request_kernel *kernel)
+{
+	if (!rnl__pool_any_device(pool)->info.cuda)
+		return (rnl__function *)kernel->host;
+	return kernel->batch ? (rnl__function *)kernel->batch->cuda : NULL;
+}
+
+/* Checks what the batches run. */
+static int check_functions(struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
+{
+	const struct rnl_request_kernel *kernel = attr->kernel;
+	rnl__function *fn;
+
+	if (!attr->fn && !kernel)
+		return rnl__invalid(&pool->log, CREATE ": fn is NULL, and so is kernel: set one of them");
+	if (attr->flags & RNL_BATCHER_RESIDENT && !kernel)
+		return rnl__invalid(&pool->log, CREATE ": flags have RNL_BATCHER_RESIDENT, and kernel is "
+				    "NULL: name the kernel that is to be resident");
+	fn = kernel ? kernel_fn(pool, kernel) : NULL;
+	if (kernel && !fn)
+		return rnl__invalid(&pool->log, CREATE ": the request kernel %s has no function for the "
+				    "pool's devices: define it by RNL_REQUEST_KERNEL() with both functions",
+				    kernel->name);
+	if (attr->fn)
+		fn = (rnl__function *)attr->fn;
+	return rnl__unit_fits(pool, fn) ? 0 : rnl__unit_refuse(pool, CREATE, fn);
+}
 
 static int batcher_check_attr(struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
 {
@@ -46,17 +78,16 @@ static int batcher_check_attr(struct rnl_pool *pool, const struct rnl_batcher_at
 		{ "nr_slabs", attr->nr_slabs, 0, RNL__SLABS_MAX },
 		{ "max_slabs", attr->max_slabs, attr->max_slabs ? attr->nr_slabs : 0,
 		  RNL__SLABS_MAX },
+		{ "nr_mailboxes", attr->nr_mailboxes, 0, RNL__MAILBOXES_MAX },
 	};
+	int ret;
 
-	if (!attr->fn)
-		return rnl__invalid(&pool->log, CREATE ": fn is NULL");
 	if (attr->flags & ~(uint32_t)FLAGS)
 		return rnl__invalid(&pool->log, CREATE ": flags is 0x%x; 0x%x of that is not known",
 				    (unsigned)attr->flags,
 				    (unsigned)(attr->flags & ~(uint32_t)FLAGS));
-	if (!rnl__unit_fits(pool, (rnl__function *)attr->fn))
-		return rnl__unit_refuse(pool, CREATE, (rnl__function *)attr->fn);
-	return rnl__check_ranges(&pool->log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
+	ret = check_functions(pool, attr);
+	return ret ? ret : rnl__check_ranges(&pool->log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
 /* Replaces attributes that are 0 by their defaults. */
@@ -97,15 +128,28 @@ static unsigned share_of(const struct rnl_batcher *b, unsigned all)
 	return all / b->nr_parts + (b->part < all % b->nr_parts);
 }
 
+/* Makes the batches run the request kernel. */
+static void apply_kernel(struct rnl_batcher *b, const struct rnl_request_kernel *kernel)
+{
+	b->each = kernel->batch ? *kernel->batch : (struct rnl_kernel){ .name = kernel->name };
+	b->each.args_bytes = sizeof(struct rnl__each_args);
+	b->each.host = rnl__each_host;
+	b->one = kernel->host;
+	b->named = kernel_fn(b->pool, kernel);
+}
+
 static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
 {
 	b->pool = pool;
 	b->fn = attr->fn;
+	b->named = (rnl__function *)attr->fn;
+	if (attr->kernel && !attr->fn)
+		apply_kernel(b, attr->kernel);
 	b->arg = attr->arg;
 	b->class = attr->cls;
 	b->class_id = attr->cls ? rnl__class_id(attr->cls) : 0;
 	b->variable = attr->flags & RNL_BATCHER_VARIABLE;
-	b->has_status = attr->flags & RNL_BATCHER_STATUS;
+	b->has_status = attr->kernel || attr->flags & RNL_BATCHER_STATUS;
 	b->small_bytes = attr->flags & RNL_BATCHER_ALWAYS_COPY ? 0 : RNL__BATCH_SMALL;
 	b->in_bytes = attr->in_bytes;
 	b->out_bytes = attr->out_bytes;
@@ -214,6 +258,8 @@ static int make_slabs(struct rnl_batcher *b, unsigned nr)
 
 static void release_part(struct rnl_batcher *b)
 {
+	rnl__resident_end(b);
+	rnl__resident_free(b);
 	rnl__slabs_free(b);
 	for (unsigned i = 0; b->batches && i < b->nr_batches; i++)
 		batch_free_space(b, &b->batches[i]);
@@ -253,6 +299,8 @@ static int batcher_make_parts(struct rnl_batcher *b, struct rnl_pool *pool,
 		ret = make_batches(&b[i]);
 		if (!ret)
 			ret = make_slabs(&b[i], share_of(&b[i], attr->nr_slabs));
+		if (!ret && attr->flags & RNL_BATCHER_RESIDENT)
+			ret = rnl__resident_start(&b[i], attr);
 	}
 	return ret;
 }
@@ -342,6 +390,8 @@ static void add_figures(struct rnl_batcher_stats *s, struct rnl_batcher *b)
 	s->late += rnl__figure_read(&b->figures.late);
 	s->cancelled += rnl__figure_read(&b->figures.cancelled);
 	s->refused += rnl__figure_read(&b->refused);
+	if (b->resident)
+		rnl__resident_add_figures(s, b->resident);
 }
 
 int rnl_batcher_read_stats(struct rnl_batcher *b, struct rnl_batcher_stats *stats)

@@ -40,6 +40,11 @@
  *	batch_job.c	a batch on a worker, from its taking to the ends of its requests
  *	schedule.c	which batch takes, and when: the states of the batcher's word
  *	take.c		taking: the states of a slot
+ *	each.c		batches by a function for one request
+ *	keeper.c	the thread that launches a resident kernel's leases
+ *	resident.c	requests that a resident kernel answers: resident.h
+ *	mailbox.c	the mailboxes of that kernel: mailbox.h
+ *	lease_host.c	what that kernel does on the host device
  *	slab.c		slabs: reserving, closing, opening: the states of a slab
  *	cells.c		cells: promising, picking, giving back
  *
@@ -60,12 +65,14 @@
 
 #include <runnel.h>
 #include <runnel/batch.h>
+#include <runnel/kernel.h>
 
 #include "sys/atomic.h"
 #include "sys/inbox.h"
 #include "job/job.h"
 
 #define RNL__SLABS_MAX 32u
+#define RNL__BOX_SLAB RNL__SLABS_MAX /* see resident.h */
 #define RNL__SLOTS_MAX 32768u
 #define RNL__SLAB_UNIT 16u	/* alignment of variable requests */
 #define RNL__BATCH_ALIGNMENT 256u	/* of each array in a batch's memory */
@@ -144,6 +151,8 @@ static inline uint64_t rnl__slot_state(uint64_t round, unsigned what)
 	return (round + 1) << 2 | what;
 }
 
+struct rnl__resident;
+
 struct rnl__slot {
 	_Alignas(32) _Atomic uint64_t state;
 	uint32_t bytes;			/* size of the request */
@@ -206,7 +215,10 @@ struct rnl_batcher {
 	struct rnl__used used;		/* devices of all parts */
 	unsigned part, nr_parts;
 	unsigned turn;			/* requests of a thread before it uses the next part */
-	int (*fn)(const struct rnl_batch *batch);
+	int (*fn)(const struct rnl_batch *batch); /* NULL: `each` */
+	struct rnl_kernel each;		/* runs a batch by the function for one request */
+	int (*one)(const struct rnl_request_view *view); /* that function, on the host */
+	void (*named)(void);		/* the function that reports name, and whose unit is checked */
 	void *arg;
 	struct rnl_class *class;	/* of the batches' jobs; NULL: the pool's own */
 	uint32_t class_id;
@@ -243,7 +255,10 @@ struct rnl_batcher {
 	_Atomic uint32_t nr_slabs;	/* slabs with memory */
 	_Atomic bool starved;		/* a reserve found no free slab, or no cell */
 
-	struct rnl__slab slabs[RNL__SLABS_MAX];
+	struct rnl__resident *resident;	/* constant; NULL: there is no resident kernel */
+
+	/* The last one's slots and cells are the mailboxes of the resident kernel. */
+	struct rnl__slab slabs[RNL__SLABS_MAX + 1];
 };
 
 /*
@@ -269,7 +284,7 @@ void rnl__slabs_free(struct rnl_batcher *b);
 /* Gives a request of @bytes a slot and a promised cell.  Returns 0; -EAGAIN: no slot or no cell. */
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes);
 
-/* Releases @nr slots; the last release frees the slab. */
+/* Releases @nr slots; the last release frees the slab.  Mailboxes are not counted. */
 void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr);
 
 /* ---- cells ----------------------------------------------------------------- */

@@ -176,12 +176,23 @@ static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_
 	return nr;
 }
 
+/* Gives requests that were taken back the cells of their mailboxes. */
+static void pick_boxes(struct rnl__batch *batch)
+{
+	for (uint32_t i = 0; i < batch->nr; i++)
+		batch->cells[i] = CELL_OF(RNL__BOX_SLAB, batch->slots[i]);
+}
+
 /* Picks cells; for a small batch one aligned run if possible: then its results need no copy. */
 void rnl__cells_pick(struct rnl__batch *batch)
 {
 	const struct rnl_batcher *b = batch->batcher;
 	const bool is_small = batch->nr * b->out_bytes <= b->small_bytes;
 
+	if (batch->nr && batch->slab == &b->slabs[RNL__BOX_SLAB]) {
+		pick_boxes(batch);
+		return;
+	}
 	if (!b->out_bytes || !batch->nr)
 		return;
 	if (!(is_small && pick_cell_runs(batch, batch->nr, b->cell_unit)) &&

@@ -8,6 +8,7 @@
 
 #include "job/barrier.h"
 #include "batch/batcher.h"
+#include "batch/resident.h"
 #include "sys/eventcount.h"
 #include "sys/clock.h"
 #include "sys/thread.h"
@@ -23,9 +24,15 @@
 	(RNL__JOB_LEADS | RNL__JOB_DEADLINE | RNL__JOB_PLACED | \
 	 RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CLASS)
 
-enum { IDLE, RESERVED, COMMITTED };
+enum { IDLE, RESERVED, COMMITTED = RNL__REQUEST_COMMITTED };
 
 _Static_assert(sizeof(struct rnl_request) <= 192, "a request is three cache lines");
+
+static void set_state(struct rnl_request *request, uint8_t state)
+{
+	/* relaxed: a waiter of the last run may read it */
+	atomic_store_explicit(rnl__atomic(&request->job.request), state, memory_order_relaxed);
+}
 
 /* ---- checks ---------------------------------------------------------------- */
 
@@ -209,6 +216,16 @@ static unsigned choose(struct rnl_batcher *b)
 	return own;
 }
 
+static void reserved_in(struct rnl_batcher *b, struct rnl_request *request)
+{
+	request->batcher = b;
+	request->out = NULL;
+	/* relaxed: a waiter of the last run may read it */
+	atomic_store_explicit(rnl__atomic(&request->answers), NULL, memory_order_relaxed);
+	request->job.flags |= RNL__JOB_REQUEST;
+	set_state(request, RESERVED);
+}
+
 static int request_reserve(struct rnl_batcher *all, struct rnl_request *request, size_t bytes)
 {
 	int ret = check_reserve(all, request, bytes);
@@ -220,11 +237,9 @@ static int request_reserve(struct rnl_batcher *all, struct rnl_request *request,
 	for (unsigned i = 0; i < all->nr_parts; i++) {
 		struct rnl_batcher *b = &all[(first + i) % all->nr_parts];
 
-		if (!rnl__slab_reserve(b, request, bytes)) {
-			request->batcher = b;
-			request->out = NULL;
-			request->job.flags |= RNL__JOB_REQUEST;
-			request->job.request = RESERVED;
+		if ((b->resident && is_calm(b) && rnl__resident_reserve(b, request, bytes)) ||
+		    !rnl__slab_reserve(b, request, bytes)) {
+			reserved_in(b, request);
 			return 0;
 		}
 		starve(b);
@@ -295,6 +310,7 @@ int rnl_request_commit(struct rnl_request *request)
 {
 	int ret = check_in_use(COMMIT, request);
 	struct rnl_batcher *b;
+	bool lone;
 
 	if (ret)
 		return ret;
@@ -315,8 +331,16 @@ int rnl_request_commit(struct rnl_request *request)
 		return ret;
 	}
 	accept(b, &request->job);
-	request->job.request = COMMITTED;
+	set_state(request, COMMITTED);
+	lone = b->resident && is_calm(b);
 	/* From here on the request may be done and freed, unless it was skipped. */
+	if (request->slab == RNL__BOX_SLAB) {
+		if (!rnl__resident_commit(b, request))
+			exit_class(b);
+		return 0;
+	}
+	if (lone)
+		rnl__resident_note(b, &request->job);
 	if (set_slot(b, request, RNL__SLOT_COMMITTED)) {
 		rnl__figure_add_any(&b->figures.late, 1);
 		(void)rnl__inbox_put(&b->late, request, &request->job.link);
@@ -331,6 +355,10 @@ int rnl_request_commit(struct rnl_request *request)
 static void give_slot(struct rnl_batcher *b, const struct rnl_request *request)
 {
 	rnl__figure_add_any(&b->figures.cancelled, 1);
+	if (request->slab == RNL__BOX_SLAB) {
+		rnl__resident_release(b, request->slot);
+		return;
+	}
 	/* If the taker has not skipped the slot, it releases the slot when it gets there. */
 	if (set_slot(b, request, RNL__SLOT_CANCELLED))
 		rnl__slab_release(b, &b->slabs[request->slab], 1);
@@ -353,10 +381,12 @@ int rnl_request_release(struct rnl_request *request)
 		return -EBUSY;
 	request->in = NULL;
 	request->out = NULL;
-	request->job.request = IDLE;
-	if (committed)
-		rnl__cell_release(b, request->cell);
-	else
+	set_state(request, IDLE);
+	if (!committed)
 		give_slot(b, request);
+	else if (request->slab == RNL__BOX_SLAB)
+		rnl__resident_release(b, request->slot);
+	else
+		rnl__cell_release(b, request->cell);
 	return 0;
 }

@@ -117,6 +117,8 @@ static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
 
 void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr)
 {
+	if (slab == &b->slabs[RNL__BOX_SLAB])
+		return;
 	rnl__tsan_release(&slab->held);
 	/*
 	 * [batch.H1] release: our accesses to the slots; acquire: the last release sees those of

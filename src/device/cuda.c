@@ -301,6 +301,9 @@ static int describe(struct rnl__cuda_device *device, int ordinal)
 		.memory_bytes = prop.totalGlobalMem,
 		.sm_group = rnl__cuda_green_group(ordinal),
 	};
+#if CUDART_VERSION >= 13000
+	device->base.shared = prop.mpsEnabled;
+#endif
 	snprintf(device->base.info.name, sizeof(device->base.info.name), "%.63s", prop.name);
 	return 0;
 }

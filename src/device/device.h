@@ -228,6 +228,7 @@ struct rnl__device {
 	const struct rnl__device_ops *ops;
 	struct rnl__areas *areas; /* DEVICE and SCRATCH memory; NULL: kind_of is as fast */
 	struct rnl_device_info info;
+	bool shared;		/* MPS: kernels of other processes run at the same time */
 	bool counts;		/* stream->issued shows if a job issued work; false on a GPU */
 	_Atomic int *failed;	/* code of the sticky error; 0: there was none */
 	_Atomic uint64_t nr_slow; /* figure: calls that allocated, freed, or made an event */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include <runnel/batch.h>
 #include <runnel/replay.h>
 
 #include "job/job.h"
@@ -220,6 +221,19 @@ static int job_refuse_wait(const struct rnl_job *job)
 			    "reaps, wait with a timeout", (const void *)job);
 }
 
+/* If the job is a request that a resident kernel has, looks for its answer for a while. */
+static void await_answer(struct rnl_job *job, uint64_t deadline)
+{
+	struct rnl__answers *answers;
+
+	/* relaxed: the commit precedes this call; a call for the job's last run looks in vain */
+	if (rnl__peek(rnl__atomic(&job->request)) != RNL__REQUEST_COMMITTED)
+		return;
+	answers = rnl__peek(rnl__atomic(&rnl_container_of(job, struct rnl_request, job)->answers));
+	if (answers)
+		answers->await(answers, job, deadline);
+}
+
 int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 {
 	int ret = rnl__job_submitted(job, "rnl_job_wait()");
@@ -239,6 +253,7 @@ int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 		return rnl__latch_wait(rnl__job_latch(job), 0, deadline);
 	pool = rnl__job_pool(job);
 	begin = rnl__waits_begin(pool);
+	await_answer(job, deadline);
 	ret = rnl__latch_wait(rnl__job_latch(job), pool->spin_ns, deadline);
 	rnl__waits_end(pool, begin, job);
 	return ret;

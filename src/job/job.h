@@ -67,6 +67,13 @@
 
 _Static_assert(sizeof(struct rnl_job) == 128, "two cache lines");
 
+#define RNL__REQUEST_COMMITTED 2	/* `request`: the job belongs to a committed request */
+
+/* Where a request's answer comes that no worker ends: a waiting thread looks there. */
+struct rnl__answers {
+	void (*await)(struct rnl__answers *answers, struct rnl_job *job, uint64_t deadline);
+};
+
 static inline _Atomic uint32_t *rnl__job_latch(const struct rnl_job *job)
 {
 	return rnl__atomic((uint32_t *)&job->state);

@@ -42,6 +42,11 @@ int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device,
 	return ret && !device->info.cuda ? rnl__pool_no_thread(pool, what, ret) : ret;
 }
 
+void rnl__attach_end(void)
+{
+	rnl__stream_detach();
+}
+
 int rnl__attach_keep_sms(struct rnl_pool *pool, uint32_t nr, const char *call)
 {
 	char why[RNL__WHY_BYTES] = "the host device has no multiprocessors";

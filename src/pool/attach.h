@@ -27,6 +27,9 @@ struct rnl__stream_wish;
 int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device,
 		   const struct rnl__stream_wish *wish, const char *what);
 
+/* Detaches the calling thread, which attached by rnl__attach_to(). */
+void rnl__attach_end(void);
+
 /*
  * Keeps SMs of each of the pool's devices for classes.  Returns 0, or the error, which
  * is logged for @call.

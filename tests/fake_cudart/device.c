@@ -183,6 +183,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 		.streamPrioritiesSupported = 1,
 		.concurrentKernels = 1,
 		.canUseHostPointerForRegisteredMem = 1,
+#if CUDART_VERSION >= 13000
+		.mpsEnabled = fake__settings.mps,
+#endif
 	};
 	snprintf(prop->name, sizeof(prop->name), "a double of the CUDA runtime");
 	return cudaSuccess;

@@ -28,6 +28,7 @@
  *	memory=BYTES[K|M|G]		the device's size; set before its first use (256M)
  *	pinned=BYTES[K|M|G]		limit of page-locked memory
  *	nowrite				no cuStreamWriteValue32
+ *	mps				the device is shared by MPS; set before its first use
  *	nogreen				no green contexts, as before CUDA 12.5
  *	sms=N				multiprocessors of a device (20), in groups of 8
  *	absent=CODE			there is no driver: each call fails with CODE

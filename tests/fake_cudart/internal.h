@@ -174,7 +174,7 @@ struct fake_settings {
 	unsigned delay_calls_us, delay_ops_us, nr_sms;
 	uint64_t memory_bytes, pinned_bytes, nr_queues;
 	int nr_devices, absent;
-	bool no_writes, no_greens, logs, junk, stay, strangers, abort_on_misuse;
+	bool no_writes, no_greens, mps, logs, junk, stay, strangers, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;
 extern const char *const fake__names[FAKE_NR_FUNCTIONS];

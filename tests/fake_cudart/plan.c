@@ -110,6 +110,10 @@ static int read_field(char *field)
 		s->no_writes = true;
 		return 0;
 	}
+	if (!strcmp(field, "mps")) {
+		s->mps = true;
+		return 0;
+	}
 	if (!strcmp(field, "nogreen")) {
 		s->no_greens = true;
 		return 0;
@@ -201,11 +205,12 @@ void fake_plan_print(FILE *to)
 	const struct fake_settings *s = &fake__settings;
 
 	fake__lock();
-	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu,sms=%u%s%s%s%s%s%s%s",
+	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu,sms=%u%s%s%s%s%s%s%s%s",
 		(unsigned long long)s->seed, s->delay_calls_us, s->delay_ops_us,
 		(unsigned long long)s->memory_bytes, (unsigned long long)s->pinned_bytes,
 		(unsigned long long)s->nr_queues, s->nr_sms,
-		s->no_writes ? ",nowrite" : "", s->no_greens ? ",nogreen" : "", s->logs ? ",logs" : "", s->junk ? ",junk" : "",
+		s->no_writes ? ",nowrite" : "", s->no_greens ? ",nogreen" : "",
+		s->mps ? ",mps" : "", s->logs ? ",logs" : "", s->junk ? ",junk" : "",
 		s->stay ? ",stay" : "", s->strangers ? ",strangers" : "",
 		s->abort_on_misuse ? ",misuse=abort" : "");
 	for (unsigned i = 0; i < FAILS_MAX; i++) {

@@ -14,10 +14,10 @@
 #include <runnel/batch.h>
 #include <runnel/kernel.h>
 
+#include "answer.h"
 #include "host_kernel.h"
 #include "pool.h"
 
-#define FILLER 0xee
 #define OUT_MAX 8192
 
 /* The function of a batcher, and its parameters.  Each batcher has its own. */

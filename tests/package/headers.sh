@@ -58,6 +58,11 @@ done
 		(void)args;
 	}
 	RNL_HOST_KERNEL(twice, twice_host, STRUCT numbers);
+	static int each_host(const STRUCT rnl_request_view *view)
+	{
+		return view->in_bytes == 0;
+	}
+	RNL_HOST_REQUEST_KERNEL(each, each_host);
 	void use(STRUCT rnl_pool *pool, STRUCT rnl_barrier *barrier, STRUCT rnl_batcher **batcher)
 	{
 		STRUCT request request;
@@ -67,7 +72,7 @@ done
 		RNL_*_INIT)
 			name=$(echo "$m" | sed 's/_INIT$//' | tr 'A-Z' 'a-z')
 			printf '\tSTRUCT %s %s = %s;\n' "$name" "${name#rnl_}" "$m" ;;
-		RNL_HOST_KERNEL | RNL_KERNEL | RNL_KEY_WORKER | RNL_NAMES_STREAM | RNL_NEEDS_CUDA | rnl_*) ;;	# by hand
+		RNL_HOST_KERNEL | RNL_HOST_REQUEST_KERNEL | RNL_KERNEL | RNL_REQUEST_KERNEL | RNL_KEY_WORKER | RNL_NAMES_STREAM | RNL_NEEDS_CUDA | rnl_*) ;;	# by hand
 		*) printf '\t(void)(%s);\n' "$m" ;;
 		esac
 	done
@@ -94,6 +99,8 @@ cat "$dir/all" "$dir/uses" >"$dir/macros.unit"
 	cat <<-'END'
 	static __global__ void thrice_cuda(numbers a) { (void)a; }
 	RNL_KERNEL(thrice, twice_host, thrice_cuda, numbers);
+	static __device__ int each_cuda(const rnl_request_view *view) { return view->in_bytes == 0; }
+	RNL_REQUEST_KERNEL(everyone, each_host, each_cuda);
 	END
 } >"$dir/macros.cu"
 for m in $macros; do

@@ -3,10 +3,10 @@
 # The manual: every name of the public headers is on one page, with the same declaration and the
 # same errors; runnel(7) has each header's pages; mandoc finds no errors; the examples compile, as C
 # and as C++, run and are right.
-# runnel/unit.h is private.
+# runnel/unit.h and mailbox.h are private.
 . "$(dirname "$0")/../lib/harness.sh"
 header=$dir/headers.h
-find "$srcdir/include" -name '*.h' ! -name unit.h -exec cat {} + >"$header" || exit
+find "$srcdir/include" -name '*.h' ! -name unit.h ! -name mailbox.h -exec cat {} + >"$header" || exit
 same_names() {	# same_names NAME WANT HAVE: and the list is not empty
 	[ -s "$dir/$2" ] || complain "$2: none"
 	same "$@"
@@ -43,7 +43,7 @@ done | sort >"$dir/pages"
 sed -n 's/^\.It Xr \(rnl_[a-z_]*\) 3$/runnel.h \1/p; s/^\.It In \(runnel.*\) , Xr \(rnl_[a-z_]*\) 3$/\1 \2/p' \
 	docs/man/runnel.7 | sort >"$dir/listed"
 same_names 'runnel(7) lists each page, with its header' pages listed
-(cd "$srcdir/include" && ls runnel.* runnel/*.h) | grep -vx runnel/unit.h | sort >"$dir/headers"
+(cd "$srcdir/include" && ls runnel.* runnel/*.h) | grep -vxE 'runnel/(unit|mailbox).h' | sort >"$dir/headers"
 cut -d ' ' -f 1 "$dir/listed" | sort -u >"$dir/described"
 same_names 'each header has a page' headers described
 

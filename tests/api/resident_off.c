@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Request kernels that are refused, cannot be resident, are slow, or whose device fails. */
+#include <runnel/batch.h>
+
+#include "answering.h"
+#include "heard.h"
+
+#define BYTES 64
+
+static void end(struct rnl_pool *pool, struct rnl_batcher *batcher)
+{
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+/* A create is refused with -EINVAL and a line that has @text. */
+static void refused(struct rnl_pool *pool, const struct rnl_batcher_attr *attr, struct heard *heard,
+		    const char *text)
+{
+	struct rnl_batcher *batcher = NULL;
+
+	heard->bytes = 0;
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, attr), -EINVAL);
+	ck_assert_ptr_null(batcher);
+	ck_assert_msg(has_heard(heard, text), "%s", heard->text);
+}
+
+TEST(mistakes_are_refused)
+{
+	static const struct rnl_request_kernel empty = { "empty", NULL, NULL, NULL };
+	struct rnl_pool_attr pool_attr = RNL_POOL_ATTR_INIT;
+	struct rnl_batcher_attr attr;
+	struct rnl_pool *pool;
+	struct heard heard;
+
+	hear(&heard, &pool_attr);
+	pool = pool_with(&pool_attr, 1);
+	attr = answering_attr(NULL, RNL_BATCHER_RESIDENT, BYTES, BYTES);
+	attr.kernel = NULL;
+	refused(pool, &attr, &heard, "fn is NULL, and so is kernel: set one of them");
+	attr.fn = noop_batch;
+	refused(pool, &attr, &heard, "flags have RNL_BATCHER_RESIDENT, and kernel is NULL: name");
+	attr.kernel = &empty;
+	refused(pool, &attr, &heard, "the request kernel empty has no function for the pool's devices");
+	attr.kernel = &answering;
+	attr.nr_mailboxes = 17;
+	if (on_host() || test_fake())
+		refused(pool, &attr, &heard, "nr_mailboxes is 17");
+	rnl_pool_destroy(pool);
+}
+
+/* Creates a batcher whose kernel cannot be resident, which is logged, and uses it. */
+static void stays_off(struct rnl_pool *pool, struct heard *heard, struct answering *a, size_t in_bytes,
+		      size_t out_bytes, uint32_t clear, const char *why)
+{
+	struct rnl_batcher_attr attr = answering_attr(a, RNL_BATCHER_RESIDENT, in_bytes, out_bytes);
+	struct rnl_batcher *batcher = NULL;
+
+	heard->bytes = 0;
+	attr.flags &= ~clear;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	ck_assert_msg(has_heard(heard, why), "%s", heard->text);
+	for (unsigned i = 0; i < 20; i++)
+		ask(batcher, in_bytes, out_bytes, i);
+	ck_assert_uint_eq(counts_of(batcher).leases, 0);
+	rnl_batcher_destroy(batcher);
+}
+
+TEST(a_kernel_that_cannot_be_resident_runs_batches)
+{
+	struct rnl_pool_attr pool_attr = RNL_POOL_ATTR_INIT;
+	struct answering a = { 0 };
+	struct rnl_pool *pool;
+	struct heard heard;
+
+	skip_unless_kernels();
+	if (test_fake())
+		ck_assert_int_eq(fake_plan("mps"), 0);
+	hear(&heard, &pool_attr);
+	pool = pool_with(&pool_attr, 2);
+	stays_off(pool, &heard, &a, 12289, 8, 0, "cannot be resident: in_bytes is more than 12288");
+	stays_off(pool, &heard, &a, 8, 12289, 0, "cannot be resident: out_bytes is more than 12288");
+	if (test_fake())
+		stays_off(pool, &heard, &a, 8, 8, RNL_BATCHER_SHARED, "MPS shares the device");
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_lease_that_takes_too_long_is_followed_by_none_for_a_while)
+{
+	struct rnl_pool_attr pool_attr = RNL_POOL_ATTR_INIT;
+	struct answering a = { 0 };
+	struct rnl_batcher_attr attr = answering_attr(&a, RNL_BATCHER_RESIDENT, BYTES, BYTES);
+	struct rnl_batcher *batcher;
+	struct rnl_request request;
+	struct rnl_pool *pool;
+	struct heard heard;
+
+	skip_unless_kernels();
+	hear(&heard, &pool_attr);
+	pool = pool_with(&pool_attr, 2);
+	attr.flags &= ~(uint32_t)RNL_BATCHER_SHARED;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	for (unsigned i = 0; !has_heard(&heard, "a lease of 200 us took more than 1000 us"); i++) {
+		a.takes_ms = 0;
+		ask(batcher, BYTES, BYTES, i);
+		ask(batcher, BYTES, BYTES, i);
+		a.takes_ms = 5;
+		request_of(&request, NULL);
+		send(batcher, &request, BYTES, i);
+		receive(&request, i, BYTES);
+	}
+	end(pool, batcher);
+}
+
+TEST(a_failed_device_ends_requests_with_an_error)
+{
+	struct answering *a;
+	struct rnl_batcher *batcher;
+	struct rnl_request request;
+	struct rnl_pool *pool;
+	int ret;
+
+	if (!test_fake())
+		test_skip("a_failed_device_ends_requests_with_an_error: needs the double");
+	pool = answering_pool(2, &a);
+	batcher = answering_batcher(pool, a, RNL_BATCHER_RESIDENT, BYTES, BYTES);
+	ask_until_resident(batcher, BYTES, BYTES, 5);
+	fake_fail_sticky(719);
+	for (unsigned i = 0;; i++) {
+		request_of(&request, NULL);
+		ret = rnl_batcher_reserve(batcher, &request, BYTES, 0);
+		if (ret)
+			break;
+		request_fill(&request, i);
+		ret = rnl_request_commit(&request);
+		if (ret) {
+			must(rnl_request_release(&request));
+			break;
+		}
+		must(rnl_job_wait(&request.job, RNL_FOREVER));
+		must(rnl_request_release(&request));
+	}
+	ck_assert_int_eq(ret, -EIO);
+	end(pool, batcher);
+}
