@@ -31,5 +31,17 @@ static __global__ void __launch_bounds__(SMALL_THREADS) mix_place(const struct s
 	mix_words(*place.work);
 }
 
+/* All threads of a block handle one request. */
+static __device__ int mix_each(const struct rnl_request_view *view)
+{
+	const uint32_t *in = static_cast<const uint32_t *>(view->in);
+	uint32_t *out = static_cast<uint32_t *>(view->out);
+
+	for (uint32_t i = threadIdx.x; i < view->in_bytes / sizeof(*in); i += blockDim.x)
+		out[i] = small_mix(in[i]);
+	return 0;
+}
+
 RNL_KERNEL(small_kernel, small_on_host, mix, struct small_work);
 RNL_KERNEL(small_place_kernel, small_place_on_host, mix_place, struct small_place);
+RNL_REQUEST_KERNEL(small_each, small_each_on_host, mix_each);

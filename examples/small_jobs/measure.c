@@ -133,10 +133,23 @@ static void measure_rate(struct small *s, uint64_t ns, struct small_figures *f)
 
 /* ---- one request at a time ----------------------------------------------- */
 
+/* Notes how many lone requests the resident kernel answered. */
+static void note_resident(const struct small_counts *from, const struct small_counts *to, unsigned nr,
+			  struct small_figures *f)
+{
+	const size_t at = strlen(f->note);
+
+	if (to->resident)
+		snprintf(f->note + at, sizeof(f->note) - at, "; lone ones: %.0f %% resident",
+			 100 * (double)(to->resident - from->resident) / (double)nr);
+}
+
 static void measure_latency(struct small *s, uint64_t ns, double *times, struct small_figures *f)
 {
 	const uint64_t end = program_now_ns() + ns;
+	const struct small_counts from = small_count(s);
 	struct small_request *r = s->requests;
+	struct small_counts to;
 	unsigned nr = 0;
 
 	while (nr < LONE_MAX && (nr < LONE_MIN || !is_over(end))) {
@@ -147,6 +160,8 @@ static void measure_latency(struct small *s, uint64_t ns, double *times, struct 
 		times[nr++] = (double)(program_now_ns() - begin) / 1e3;
 		small_take(s, r);
 	}
+	to = small_count(s);
+	note_resident(&from, &to, nr, f);
 	f->p50_us = program_median(times, nr);
 	f->p99_us = times[nr * 99 / 100];	/* they are sorted */
 }
@@ -160,9 +175,9 @@ bool small_measure(struct small *s, const struct small_way *way, struct small_fi
 		program_die("%s: out of memory", way->name);
 	*figures = (struct small_figures){ .way = way };
 	small_begin(s, way);
+	measure_latency(s, ns / WARM_UP, times, figures);
 	measure_rate(s, ns / WARM_UP, figures);
 	measure_rate(s, ns, figures);
-	measure_latency(s, ns / WARM_UP, times, figures);
 	measure_latency(s, ns, times, figures);
 	small_end(s);
 	free(times);

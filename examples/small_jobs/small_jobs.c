@@ -29,7 +29,7 @@
 
 static const char doc[] =
 	"Small requests, each bytes to the device, a kernel, bytes back: as single jobs, gathered, "
-	"replayed, and batched.  Prints the rate of each way with many requests under way, and the "
+	"replayed, batched, and by a resident kernel.  Prints the rate of each way with many requests under way, and the "
 	"latency of a lone request, and checks every answer.";
 
 static const char *parse_way(void *to, const char *arg)

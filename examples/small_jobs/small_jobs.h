@@ -41,6 +41,7 @@ struct small_place {
 
 extern const struct rnl_kernel small_kernel;		/* of struct small_work */
 extern const struct rnl_kernel small_place_kernel;	/* of struct small_place */
+extern const struct rnl_request_kernel small_each;	/* the same work, for one request */
 
 #define SMALL_THREADS 128		/* per block */
 #define SMALL_STEP 16			/* words that compilers keep in vector registers */
@@ -72,6 +73,18 @@ static inline void small_on_host(struct rnl_dim grid, struct rnl_dim block, cons
 static inline void small_place_on_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	small_on_host(grid, block, ((const struct small_place *)args)->work);
+}
+
+/* The request kernel's host function. */
+static inline int small_each_on_host(const struct rnl_request_view *view)
+{
+	const struct small_work work = {
+		(const uint32_t *)view->in, (uint32_t *)view->out, view->in_bytes / sizeof(uint32_t)
+	};
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	small_on_host(one, one, &work);
+	return 0;
 }
 
 /* ---- the ways: ways.c ---------------------------------------------------- */
@@ -127,6 +140,7 @@ void small_take(struct small *s, struct small_request *r);
 struct small_counts {
 	uint64_t gathered, replayed;	/* jobs */
 	uint64_t requests, batches;	/* of the batcher */
+	uint64_t resident;		/* of these requests, by the resident kernel */
 };
 struct small_counts small_count(const struct small *s);
 
@@ -135,7 +149,7 @@ struct small_counts small_count(const struct small *s);
 struct small_figures {
 	const struct small_way *way;
 	double per_s;			/* requests, many under way */
-	char note[40];			/* the means that this rate took, or "" */
+	char note[80];			/* how often the way's own means were used, or "" */
 	double p50_us, p99_us;		/* latency of one request at a time */
 };
 

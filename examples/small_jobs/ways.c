@@ -6,7 +6,7 @@
  * A way is a row of small_ways[].  With the first rows a request is a job with page-locked memory of
  * its own.  They differ in what the job issues, and in a flag.  With the others a request is a
  * batcher's: its bytes are written directly into the batcher's memory, and one kernel handles all
- * requests of a batch.
+ * requests of a batch, or a resident kernel a lone request.
  *
  * The input of a request is a run of numbers that begins at another number each time, so the check
  * finds words that are wrong, misplaced, or of an earlier answer.
@@ -23,6 +23,7 @@
 #include <runnel/stats.h>
 
 #define BLOCKS_MAX 1024
+#define RESIDENT_MAX 12288		/* bytes of a request that a resident kernel can have */
 
 static struct rnl_dim grid_of(uint64_t nr_words)
 {
@@ -81,6 +82,17 @@ static void by_function(struct rnl_batcher_attr *attr)
 	attr->fn = mix_batch;
 }
 
+/*
+ * Batches run a function for one request, in a block each.  The same function, in a kernel that stays
+ * on the device, answers lone requests that a thread waits for.
+ */
+static void by_kernel(struct rnl_batcher_attr *attr)
+{
+	attr->kernel = &small_each;
+	if (attr->in_bytes <= RESIDENT_MAX)
+		attr->flags = RNL_BATCHER_RESIDENT;
+}
+
 /* ---- the table ----------------------------------------------------------- */
 
 const struct small_way small_ways[] = {
@@ -92,6 +104,8 @@ const struct small_way small_ways[] = {
 	  .means = "a job each: a recorded kernel, on page-locked memory" },
 	{ .name = "batched", .batcher = by_function,
 	  .means = "a batcher's requests: one kernel for all that wait" },
+	{ .name = "resident", .batcher = by_kernel,
+	  .means = "the same, by a function for one request" },
 	{ .name = NULL }
 };
 _Static_assert(sizeof(small_ways) / sizeof(small_ways[0]) <= SMALL_WAYS_MAX + 1, "more ways");
@@ -189,7 +203,7 @@ struct small_counts small_count(const struct small *s)
 	if (s->batcher)
 		must(s, rnl_batcher_read_stats(s->batcher, &batcher));
 	return (struct small_counts){
-		pool.gathered, pool.replayed, batcher.requests, batcher.batches
+		pool.gathered, pool.replayed, batcher.requests, batcher.batches, batcher.resident
 	};
 }
 

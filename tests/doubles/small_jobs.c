@@ -10,6 +10,7 @@
 
 #include "examples/small_jobs/small_jobs.h"
 #include "lib/double_kernel.h"
+#include "lib/request_kernel.h"
 
 #define NTH 20
 
@@ -30,4 +31,16 @@ static void mix_place(struct rnl_dim grid, struct rnl_dim block, const void *arg
 }
 
 DOUBLE_KERNEL(small_kernel, small_on_host, mix, struct small_work);
+static int mix_each(const struct rnl_request_view *view)
+{
+	const struct small_work work = {
+		view->in, view->out, view->in_bytes / sizeof(uint32_t)
+	};
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	mix(one, one, &work);
+	return 0;
+}
+
 DOUBLE_KERNEL(small_place_kernel, small_place_on_host, mix_place, struct small_place);
+HOST_REQUEST_KERNEL(small_each, mix_each);
