@@ -9,6 +9,7 @@
 #include <runnel/kernel.h>
 
 #include "double_kernel.h"
+#include "request_kernel.h"
 
 struct resident_args {
 	struct gpu_mailbox box;
@@ -254,6 +255,17 @@ cudaError_t gpu_issue_mix(const struct gpu_mix *args, cudaStream_t stream)
 {
 	return launch(mix, args, sizeof(*args), stream);
 }
+
+static int round_each(const struct rnl_request_view *view)
+{
+	const uint32_t *in = view->in;
+	uint32_t *out = view->out;
+
+	for (uint32_t i = 0; i < view->in_bytes / sizeof(*in); i++)
+		out[i] = gpu_word(GPU_ROUND, in[i], 0);
+	return 0;
+}
+HOST_REQUEST_KERNEL(gpu_round_each, round_each);
 
 cudaError_t gpu_issue_resident(const struct gpu_mailbox *box, uint32_t seq, cudaStream_t stream)
 {

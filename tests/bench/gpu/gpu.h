@@ -14,6 +14,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <runnel/batch.h>
 #include <runnel/kernel.h>
 
 #include "bench.h"
@@ -133,6 +134,9 @@ cudaError_t gpu_issue_resident(const struct gpu_mailbox *box, uint32_t seq, cuda
 
 /* The same by lease number @lease, which ends after its time; the next lease goes on. */
 cudaError_t gpu_issue_lease(const struct gpu_mailbox *box, uint32_t lease, cudaStream_t stream);
+
+/* Makes a round of each word of a request. */
+extern const struct rnl_request_kernel gpu_round_each;
 
 #define GPU_MOVES 32
 

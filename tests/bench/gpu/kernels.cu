@@ -190,6 +190,17 @@ static __global__ void lease(struct gpu_mailbox box, uint32_t number)
 		*box.next = seq;
 }
 
+static __device__ int round_each(const struct rnl_request_view *view)
+{
+	const uint32_t *in = static_cast<const uint32_t *>(view->in);
+	uint32_t *out = static_cast<uint32_t *>(view->out);
+
+	for (uint32_t i = threadIdx.x; i < view->in_bytes / sizeof(*in); i += blockDim.x)
+		out[i] = gpu_word(GPU_ROUND, in[i], 0);
+	return 0;
+}
+RNL_REQUEST_KERNEL(gpu_round_each, NULL, round_each);
+
 /* ---- what the host calls -------------------------------------------------- */
 
 /* Returns the threads of a block with one for each piece. */

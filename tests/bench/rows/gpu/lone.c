@@ -24,7 +24,7 @@
 #define WARM_UPS 50
 #define WORKERS 4
 #define SAMPLES_PART 8		/* divides the number of samples: bursts */
-#define BURST_MAX 128		/* requests */
+#define BURST_MAX 1024		/* requests */
 #define PAUSE_MS 3		/* between bursts */
 #define LEASE_NS 200000
 #define LARGEST 4096u
@@ -68,7 +68,7 @@ struct bench {
 	uint32_t *flag, written;
 	struct gpu_resident residents[SIZES];
 	/* By runnel. */
-	struct rnl_batcher *batchers[SIZES];
+	struct rnl_batcher *batchers[SIZES][2]; /* without and with a resident kernel */
 	struct rnl_request request;
 	struct job job;
 };
@@ -120,16 +120,25 @@ static int run_batch(const struct rnl_batch *batch)
 				(cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -1;
 }
 
-static void ask_batcher(struct bench *b)
+static void ask(struct bench *b, struct rnl_batcher *batcher)
 {
 	const size_t bytes = sizes[b->size].bytes;
 
-	bench_rnl(rnl_batcher_reserve(b->batchers[b->size], &b->request, bytes, 0),
-		  "rnl_batcher_reserve");
+	bench_rnl(rnl_batcher_reserve(batcher, &b->request, bytes, 0), "rnl_batcher_reserve");
 	memcpy(b->request.in, b->words, bytes);
 	bench_rnl(rnl_request_commit(&b->request), "rnl_request_commit");
 	bench_rnl(rnl_job_wait(&b->request.job, RNL_FOREVER), "rnl_job_wait");
 	b->out = b->request.out;
+}
+
+static void ask_batcher(struct bench *b)
+{
+	ask(b, b->batchers[b->size][0]);
+}
+
+static void ask_runnel_resident(struct bench *b)
+{
+	ask(b, b->batchers[b->size][1]);
 }
 
 static void release(struct bench *b)
@@ -170,6 +179,7 @@ static const struct way {
 	{ BENCH_HAND, "resident, leases of 200 us", ask_resident, NULL, true, LEASE_NS },
 	{ BENCH_HAND, "launch, on pinned memory", ask_reaching, NULL, false, 0 },
 	{ BENCH_HAND, "copy, kernel, copy", ask_copying, NULL, false, 0 },
+	{ BENCH_RUNNEL, "rnl_batcher, resident", ask_runnel_resident, release, false, 0 },
 	{ BENCH_RUNNEL, "rnl_batcher", ask_batcher, release, false, 0 },
 	{ BENCH_RUNNEL, "a job on pinned memory", ask_job, NULL, false, 0 },
 };
@@ -261,12 +271,14 @@ static void run_lines(const struct bench_run *run, struct bench *b)
 }
 
 /* The only place where a batcher is made. */
-static struct rnl_batcher *batcher_of(struct rnl_pool *pool, size_t bytes)
+static struct rnl_batcher *batcher_of(struct rnl_pool *pool, size_t bytes, bool resident)
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 	struct rnl_batcher *batcher;
 
-	attr.fn = run_batch;
+	attr.fn = resident ? NULL : run_batch;
+	attr.kernel = resident ? &gpu_round_each : NULL;
+	attr.flags = resident ? RNL_BATCHER_RESIDENT : 0;
 	attr.in_bytes = attr.out_bytes = bytes;
 	bench_rnl(rnl_batcher_create(&batcher, pool, &attr), "rnl_batcher_create");
 	return batcher;
@@ -298,7 +310,8 @@ static void begin(struct bench *b, const struct bench_run *run)
 	b->flag = gpu_pinned(128);
 	b->pool = gpu_pool(run->opt->device, run->kind, WORKERS, NULL);
 	for (unsigned i = 0; i < SIZES; i++) {
-		b->batchers[i] = batcher_of(b->pool, sizes[i].bytes);
+		for (unsigned k = 0; k < 2; k++)
+			b->batchers[i][k] = batcher_of(b->pool, sizes[i].bytes, k);
 		gpu_resident_open(&b->residents[i], run->opt->info.ordinal, sizes[i].bytes);
 	}
 	bench_rnl(rnl_job_init(&b->request.job, NULL), "rnl_job_init");
@@ -318,7 +331,8 @@ static void run_row(struct bench_run *run)
 		for (b->gap = 0; b->gap < GAPS; b->gap++)
 			run_lines(run, b);
 	for (unsigned i = 0; i < SIZES; i++)
-		rnl_batcher_destroy(b->batchers[i]);
+		for (unsigned k = 0; k < 2; k++)
+			rnl_batcher_destroy(b->batchers[i][k]);
 	gpu_row_end(b, NULL);
 }
 
