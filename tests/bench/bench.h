@@ -48,7 +48,7 @@ extern "C" {
 #define BENCH_WAYS 13		/* limit of a row's variants in the table */
 #define BENCH_THREADS_MAX 64
 #define BENCH_LIST_MAX 16	/* values of a list option */
-#define BENCH_ROWS_MAX 48
+#define BENCH_ROWS_MAX 64
 #define BENCH_PEERS_MAX 8
 #define BENCH_GPUS_MAX 8
 
@@ -228,6 +228,8 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_replay __attribute__((weak)),
 	bench_batch __attribute__((weak)), bench_batch_512 __attribute__((weak)),
 	bench_lone __attribute__((weak)), bench_preload __attribute__((weak)),
+	bench_beside __attribute__((weak)), bench_beside_jobs __attribute__((weak)),
+	bench_beside_copies __attribute__((weak)),
 	bench_latency __attribute__((weak)), bench_inflight __attribute__((weak)),
 	bench_urgent __attribute__((weak)), bench_join __attribute__((weak)),
 	bench_stages __attribute__((weak)), bench_pipeline __attribute__((weak)),

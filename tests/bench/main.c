@@ -21,7 +21,7 @@
 
 #include <runnel/device.h>
 
-#define TABLE_LINES_MAX 256
+#define TABLE_LINES_MAX 320
 
 struct table {
 	const struct bench_options *opt;

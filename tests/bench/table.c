@@ -219,6 +219,34 @@ const struct bench_row bench_rows[] = {
 		},
 	},
 	{
+		.name = "beside", .work = &bench_beside,
+		.about = "lone requests 5 us apart while kernels with blocks of 0.5 or 5 ms fill the GPU",
+		.patience_s = 600, .shift = 1, .gpu = true,
+		/* rows/gpu/beside.c: for each of two sizes and two lengths, without and with kept SMs. */
+		.lines = {
+			{ "a lone request under a flood, p50", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "a lone request under a flood, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the flood, of its rate alone", "%", BENCH_NO_GOAL, 0, MORE },
+			{ "requests that were answered resident", "%", BENCH_NO_GOAL, 0, MORE },
+		},
+	},
+	{
+		.name = "beside", .work = &bench_beside_jobs,
+		.about = "J per second while a thread asks lone requests of 4 KB through a resident kernel",
+		.patience_s = 120, .shift = 1, .gpu = true,
+		.lines = {
+			{ "J per second and lone requests", "kJ/s", BENCH_OF_CEILING, 0.97, MORE },
+		},
+	},
+	{
+		.name = "beside", .work = &bench_beside_copies,
+		.about = "copies of 64 MiB to the device while a thread asks such requests",
+		.patience_s = 120, .shift = 1, .gpu = true,
+		.lines = {
+			{ "copies in and lone requests", "GB/s", BENCH_OF_CEILING, 0.95, MORE },
+		},
+	},
+	{
 		.name = "latency", .work = &bench_latency, .by = BENCH_BY_PAUSE | BENCH_BY_KIND,
 		.about = "one J in an idle pool of 8 workers, from its submit to the wait's return",
 		.patience_s = 60, .shift = 1, .gpu = true,

@@ -32,6 +32,11 @@ all() {		# every row for one GPU is printed, with the figures that it compares
 	table 4 'the same, each way' GB/s "$v" "$v" "$v"
 	table 27 'a lone request, p(50|99|99.9); (64 B|1 KB|4 KB), (5 us|100 us|1 ms) apart' us "$v" "$n" "$v"
 	table 18 'the first of a burst, p(50|99); (64 B|1 KB|4 KB), (5 us|100 us|1 ms) apart' us "$v" "$n" "$v"
+	table 16 'a lone request under a flood, p(50|99); (64 B|4 KB), (0\.5|5) ms(, kept SMs)?' us "$v" "$n" "$v"
+	table 8 'the flood, of its rate alone; (64 B|4 KB), (0\.5|5) ms(, kept SMs)?' % "$v" "$n" "$v"
+	table 8 'requests that were answered resident; (64 B|4 KB), (0\.5|5) ms(, kept SMs)?' % "$n" "$n" "$v"
+	table 3 'J per second and lone requests; (8|16|32) workers' kJ/s "$n" "$v" "$v"
+	table 2 'copies in and lone requests; mailboxes: (1|16)' GB/s "$n" "$v" "$v"
 	table 12 'J, (one by one|1 ms later), p(50|99)(; a mutex pool)?, (per-thread|private)' us "$v" "$n" "$v"
 	table 1 'kernels of 5 ms in flight, 32 workers, mean' kernels "$v" "$v" "$v"
 	table 1 'the same as CUDA is by default, mean' kernels "$v" "$n" "$n"
@@ -83,7 +88,7 @@ silent
 rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
 all
 rows 1 '^devices: left out, it takes more GPUs$'
-rows 1 '^bench: 220 lines in [0-9]+ s$'
+rows 1 '^bench: 257 lines in [0-9]+ s$'
 ends 'prints every row, on the double'
 
 FAKE=devices=5,memory=1G,misuse=abort,junk gives 0 --quick --rows=devices
@@ -121,7 +126,7 @@ if [ $status = 77 ]; then
 elif [ -x "$GPU" ]; then
 	[ $status = 0 ] || complain "status on a GPU: $status"
 	all
-	lines=220
+	lines=257
 	if ! grep -q '^devices: left out' "$dir/out"; then
 		numbers=$(grep -c '^| chunks .* GPUs' "$dir/out")
 		many "$numbers" '[248]'
@@ -151,5 +156,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 refuses --gpus 'give up to 16 numbers from 1 to 64' '' 0 2,
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 17 35
+both_refuse 17 38
 done_testing
