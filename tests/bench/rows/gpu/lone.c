@@ -278,7 +278,8 @@ static struct rnl_batcher *batcher_of(struct rnl_pool *pool, size_t bytes, bool 
 
 	attr.fn = resident ? NULL : run_batch;
 	attr.kernel = resident ? &gpu_round_each : NULL;
-	attr.flags = resident ? RNL_BATCHER_RESIDENT : 0;
+	/* Shared: on the double a busy machine makes leases as long as other processes do on a GPU. */
+	attr.flags = resident ? RNL_BATCHER_RESIDENT | RNL_BATCHER_SHARED : 0;
 	attr.in_bytes = attr.out_bytes = bytes;
 	bench_rnl(rnl_batcher_create(&batcher, pool, &attr), "rnl_batcher_create");
 	return batcher;
