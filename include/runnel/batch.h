@@ -145,7 +145,9 @@ struct rnl_batcher_attr {
 	void *arg;
 	size_t in_bytes;	/* input of a request; with RNL_BATCHER_VARIABLE, of the largest */
 	size_t out_bytes;	/* output of a request; may be 0 */
-	uint32_t max_batch;	/* most requests in one batch; 0: 256; at most 32768 */
+	uint32_t max_batch;	/* most requests in one batch; 0: 256; at most 32768. With thousands
+				 * under way an eighth of them is a good number: several batches then
+				 * overlap, and each is large */
 	uint32_t max_in_flight;	/* most batches under way; 0: 4 for each device; at most 32. With
 				 * fewer batches than devices, some devices get none */
 	size_t slab_bytes;	/* input of one slab; 0: four of the largest batches, or 16 MiB.

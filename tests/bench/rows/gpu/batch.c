@@ -163,14 +163,17 @@ static double rate(const struct batcher *batchers, unsigned nr_batchers, unsigne
 	return (double)done * 1e6 / (double)(bench_now() - start);
 }
 
+/* @under_way: requests of all producers, a GPU; a batch may have an eighth of them, as batch.h says. */
 static void begin_batcher(struct batcher *b, const struct bench_run *run, unsigned first,
-			  unsigned nr_gpus)
+			  unsigned nr_gpus, unsigned under_way)
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 
 	b->pool = gpu_pool(gpu_names(run->opt, first, nr_gpus), run->kind, nr_gpus * WORKERS, NULL);
 	attr.fn = run_batch;
 	attr.in_bytes = attr.out_bytes = BYTES;
+	if (under_way / 8 > 256)
+		attr.max_batch = under_way / 8;
 	bench_rnl(rnl_batcher_create(&b->batcher, b->pool, &attr), "rnl_batcher_create");
 }
 
@@ -196,7 +199,7 @@ static const unsigned slabs[] = { 64, 256, 1024 };
 
 struct bench {
 	const struct bench_options *opt;
-	struct batcher by;
+	struct batcher by[2];		/* for 4 and for 8 producers */
 	unsigned in_flight;
 	struct gpu_team *team;
 	struct gpu_copies copies;
@@ -207,7 +210,8 @@ static double rate_of(struct bench *b, unsigned way)
 	const unsigned ms = b->opt->run_ms;
 
 	if (way <= BATCHER_8)
-		return rate(&b->by, 1, way == BATCHER_4 ? 4 : 8, b->in_flight, ms);
+		return way == BATCHER_4 ? rate(&b->by[0], 1, 4, b->in_flight, ms) :
+					  rate(&b->by[1], 1, 8, b->in_flight, ms);
 	if (way == COPIES)
 		return copies_rate(&b->copies, 1);
 	return 1e-3 * gpu_slabs_rate(&b->team, 1, way == REACHED ? REACHED_SLAB : slabs[way - SLABS],
@@ -227,7 +231,8 @@ static void *begin_row(struct bench_run *run, unsigned in_flight)
 
 	b->opt = run->opt;
 	b->in_flight = in_flight;
-	begin_batcher(&b->by, run, 0, 1);
+	begin_batcher(&b->by[0], run, 0, 1, 4 * in_flight);
+	begin_batcher(&b->by[1], run, 0, 1, 8 * in_flight);
 	b->team = gpu_slabs_start(run->opt->info.ordinal);
 	gpu_copies_start(&b->copies, run->opt, 1);
 	for (unsigned way = 0; way < COPIES; way++)
@@ -250,7 +255,8 @@ static void end_row(void *arg, struct bench_line **lines)
 	struct bench *b = arg;
 
 	(void)lines;
-	end_batcher(&b->by);
+	end_batcher(&b->by[0]);
+	end_batcher(&b->by[1]);
 }
 
 const struct bench_work bench_batch = { begin_128, measure, end_row, NULL };
@@ -308,9 +314,9 @@ static void *begin_gpus(struct bench_run *run)
 
 	b->opt = run->opt;
 	b->nr_gpus = run->nr_gpus;
-	begin_batcher(&b->all, run, 0, b->nr_gpus);
+	begin_batcher(&b->all, run, 0, b->nr_gpus, PRODUCERS * 128);
 	for (unsigned i = b->nr_gpus; i--;) {
-		begin_batcher(&b->each[i], run, i, 1);
+		begin_batcher(&b->each[i], run, i, 1, PRODUCERS * 512);
 		gpu_enter(run->opt->gpus[i]);
 		b->teams[i] = gpu_slabs_start(run->opt->gpus[i]);
 	}
