@@ -16,6 +16,7 @@
 #define GRAPHS_MAX 16u
 #define TURNS_MAX 4u		/* graphs of one shape, which take turns */
 #define IN_USE 256u		/* launches after which a graph may be replaced by one more of a shape */
+#define TURNING_MAX 8u		/* with more threads, one graph of each shape was measured to be faster */
 #define MORE_WAIT 64u		/* a shape recurs so often before it gets one more */
 #define SHAPES_MAX 64u
 #define WAIT_MAX 65536u
@@ -257,6 +258,8 @@ static struct graph *least_used(struct rnl__graphs *graphs)
 	return least;
 }
 
+static _Atomic unsigned nr_tables;	/* of all threads */
+
 /*
  * Returns a graph of the sketch's shape, or NULL.  Builds one, or one more, if the shape recurred often
  * enough.  One more takes no place of a graph that is in use.
@@ -267,7 +270,7 @@ static struct graph *graph_get(struct rnl__graphs *graphs, uint64_t shape)
 	struct graph *graph = graph_find(graphs, shape, &nr), *least = least_used(graphs);
 	struct seen *seen;
 
-	if (graph && (nr == TURNS_MAX || least == graph ||
+	if (graph && (nr == TURNS_MAX || least == graph || rnl__figure_read(&nr_tables) > TURNING_MAX ||
 		      (least->exec && graphs->clock - least->used < IN_USE)))
 		return graph;
 	seen = find_seen(graphs, shape);
@@ -327,16 +330,21 @@ struct rnl__graphs *rnl__cuda_graphs_create(void)
 	if (!graphs)
 		return NULL;
 	if (rnl__cuda_driver.function(&graphs->sketch.mover, (CUkernel)rnl__cuda_mover()) ==
-	    CUDA_SUCCESS)
+	    CUDA_SUCCESS) {
+		rnl__figure_add_any(&nr_tables, 1);
 		return graphs;
+	}
 	free(graphs);
 	return NULL;
 }
 
 void rnl__cuda_graphs_destroy(struct rnl__graphs *graphs)
 {
-	for (unsigned i = 0; graphs && i < GRAPHS_MAX; i++)
+	if (!graphs)
+		return;
+	for (unsigned i = 0; i < GRAPHS_MAX; i++)
 		graph_drop(&graphs->graphs[i]);
+	rnl__figure_add_any(&nr_tables, -1u);
 	free(graphs);
 }
 
