@@ -140,7 +140,7 @@ void small_take(struct small *s, struct small_request *r);
 struct small_counts {
 	uint64_t gathered, replayed;	/* jobs */
 	uint64_t requests, batches;	/* of the batcher */
-	uint64_t resident;		/* of these requests, by the resident kernel */
+	uint64_t resident;		/* requests that the resident kernel answered */
 };
 struct small_counts small_count(const struct small *s);
 

@@ -200,7 +200,7 @@ struct rnl_request {
  * @pool: must outlive the batcher.
  * @attr: copied.
  * Context: blocks while memory is page-locked.
- * Return: 0; -EINVAL an argument is NULL; attr has a wrong size, unknown flags, neither fn nor
+ * Return: 0; -EINVAL an argument is NULL; attr has a wrong size, unknown flags, no fn and no
  *	kernel, RNL_BATCHER_RESIDENT without a kernel, a kernel without a function for the pool's
  *	devices, or an in_bytes of 0; a number is out of its range; a request or a slab has 1 GiB or more; a slab
  *	is smaller than a request; max_slabs is less than nr_slabs; cls is of another pool, or has

@@ -17,7 +17,7 @@
  *	To take a request back, the host closes the gate, then reads the status.  If no block serves
  *	the mailbox, none can begin to: it would see the closed gate.  The last block may have
  *	answered before it ended, so the host looks for the answer again.  Otherwise the gate opens
- *	for the next number, which tells later blocks that this request is over.  The gate opens
+ *	for the next number, so later blocks do not expect this request.  The gate opens
  *	before the word changes, because another thread may close it for the next request.
  *	When the tags are used up, the pieces are cleared while no block serves the mailbox: an old
  *	piece would have a tag of the new ones.

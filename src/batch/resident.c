@@ -109,8 +109,8 @@ bool rnl__resident_try_take_back(struct rnl__resident *r, struct rnl__mail *mail
 
 /* ---- producers ------------------------------------------------------------- */
 
-/* Returns true if a queue, a callback or a barrier is told of the request's end. */
-static bool tells(const struct rnl_job *job)
+/* Returns true if a queue, a callback or a barrier reports the request's end. */
+static bool is_reported(const struct rnl_job *job)
 {
 	return job->barrier || rnl__job_cq_of(job) || rnl__job_callback_of(job);
 }
@@ -150,7 +150,7 @@ bool rnl__resident_reserve(struct rnl_batcher *b, struct rnl_request *request, s
 	struct rnl__slot *slot;
 	unsigned i;
 
-	if (!resident_open(r) || bytes > r->max_in || tells(&request->job))
+	if (!resident_open(r) || bytes > r->max_in || is_reported(&request->job))
 		return false;
 	i = take_free(r);
 	if (i == RNL__MAILBOXES_MAX)
@@ -181,7 +181,7 @@ void rnl__resident_note(struct rnl_batcher *b, const struct rnl_job *job)
 {
 	struct rnl__resident *r = b->resident;
 
-	if (tells(job) || !came(r, rnl__now()))
+	if (is_reported(job) || !came(r, rnl__now()))
 		return;
 	/* [resident.K1] full barrier: `wanted`, then the look for a sleeper; pairs with [eventcount.L2] */
 	rnl__full_barrier();
@@ -194,7 +194,7 @@ bool rnl__resident_commit(struct rnl_batcher *b, struct rnl_request *request)
 	struct rnl__mailbox *m = &r->boxes[request->slot];
 	uint64_t now;
 
-	if (!resident_open(r) || tells(&request->job)) {
+	if (!resident_open(r) || is_reported(&request->job)) {
 		put_late(b, request);
 		return false;
 	}
