@@ -304,8 +304,12 @@ TEST(a_short_job_does_not_wait_for_a_long_one_while_a_worker_has_nothing_to_do, 
 		pool = pool_of(2, .spin_us = spins[_i]);
 		if (i % 2)
 			teach_quick(pool, short_fn);
-		/* Lets both workers become idle: a worker keeps what it has taken while the other was not. */
-		usleep(2000);
+		/*
+		 * Open: on a simulated machine a worker sometimes keeps the short job, which it has taken
+		 * while the other one was not idle yet.  There, both become idle first.
+		 */
+		if (sim_begin)
+			usleep(2000);
 		submit_job(pool, &held, gated_kernel_fn, &kernel);
 		if (i / 2 % 2)
 			gate_await(&kernel, 1);
