@@ -2,10 +2,7 @@
 /* The resident kernel of a batcher; resident.h has the design. */
 #include "config.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "batch/resident.h"
 #include "job/job.h"
@@ -16,7 +13,6 @@
 #include "sys/fence.h"
 #include "sys/latch.h"
 #include "sys/sizes.h"
-#include "sys/thread.h"
 
 #define CLOSE_NS 200000u	/* requests within this time follow each other closely */
 #define SPIN_NS 200000u		/* a waiting thread spins for this long, ... */
