@@ -677,7 +677,8 @@ RNL_API int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns);
  * has no limit, as it holds only submitted jobs. One thread reaps at a time, while jobs may arrive.
  *
  * The queue's file descriptor is a hint to reap now. It is armed when the queue is created, and
- * when a reap finds the queue empty. An armed descriptor becomes readable, by one write, when the
+ * when a reap finds the queue empty; before the first rnl_cq_fd() a reap need not arm it, and that call
+ * makes it readable then. An armed descriptor becomes readable, by one write, when the
  * next job arrives. With an edge-triggered poll, reap until a call returns fewer jobs than it asked
  * for. With a level-triggered poll, one reap after each poll is enough, and further reaps save
  * polls. The descriptor may be readable although a reap returns 0.
@@ -708,8 +709,9 @@ RNL_API int rnl_cq_fd(struct rnl_cq *cq);
 /*
  * Takes jobs off the queue, and waits for the first one. The jobs are done and the program's again.
  * @jobs: receives up to @max jobs, in the order in which they reached the queue.
- * Context: blocks, unless the timeout is 0; a signal does not end the wait. On a worker of a pool
- *	whose jobs it waits for, it can wait forever.
+ * Context: blocks, unless the timeout is 0; a signal does not end the wait. If the last wait was short,
+ *	it spins for up to 50 us before it sleeps. On a worker of a pool whose jobs it waits for, it can
+ *	wait forever.
  * Ordering: everything that the jobs did, on host and device, happens before the return.
  * Return: the number of jobs, 0 if none arrived in time. If it is less than max, the queue was
  *	empty, and the descriptor is armed. -EBUSY another thread is reaping; -EINVAL cq or jobs is

@@ -13,17 +13,20 @@
 
 #include "sys/atomic.h"
 #include "sys/clock.h"
+#include "sys/fence.h"
 #include "sys/sizes.h"
 #include "job/cq.h"
 #include "job/job.h"
 #include "sys/inbox.h"
 #include "sys/latch.h"
 #include "sys/log.h"
+#include "sys/spin.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
 
 #define NAP_NS 500000u		/* between checks, if poll() is not possible */
+#define SPIN_NS 50000u		/* a small job on a GPU takes this long, and so does a wake */
 
 struct rnl_cq {
 	/* The workers' cache line ... */
@@ -32,8 +35,10 @@ struct rnl_cq {
 	_Alignas(RNL__CACHE_LINE) struct rnl_job *first; /* taken off the list, oldest first */
 	bool armed;			/* the reader has armed, and has not seen a job since */
 	bool notified;			/* the descriptor is readable, or about to be */
+	bool quick;			/* the last wait was short: the next one spins first */
 	int fd;
 	unsigned generation;
+	_Atomic bool polled;		/* the program has the descriptor: a reap that empties the queue arms */
 	_Atomic uint32_t reaping;	/* a thread is in reap or wait */
 	_Atomic uint32_t writing;	/* latch: an arming whose write is pending */
 };
@@ -113,6 +118,13 @@ static bool arm(struct rnl_cq *cq)
 	return cq->armed;
 }
 
+/* Returns true if the descriptor tells the program when to reap again. */
+static bool is_polled(struct rnl_cq *cq)
+{
+	/* relaxed: the barriers [cq.F1] and [cq.F2] order it */
+	return atomic_load_explicit(&cq->polled, memory_order_relaxed);
+}
+
 static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 {
 	unsigned nr = 0;
@@ -131,15 +143,28 @@ static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 			/* If the list was armed, a worker writes. */
 			cq->notified = cq->notified || cq->armed;
 			cq->armed = false;
-		} else if (arm(cq)) {
+			/*
+			 * [cq.F1] full barrier: the list is not armed, then the look at `polled`;
+			 * pairs with [cq.F2]
+			 */
+			rnl__mb_after_rmw();
+		} else if (!is_polled(cq) || arm(cq)) {
 			return nr;
 		}
 	}
 	/* The list was not seen empty, so the reader must be woken again. */
-	if (!cq->notified)
+	if (is_polled(cq) && !cq->notified) {
 		make_readable(cq);
-	cq->notified = true;
+		cq->notified = true;
+	}
 	return nr;
+}
+
+static bool cq_holds(void *arg)
+{
+	struct rnl_cq *cq = arg;
+
+	return cq->first || rnl__inbox_holds(&cq->done);
 }
 
 /* Admits one reader at a time. */
@@ -180,19 +205,31 @@ static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
 	return true;
 }
 
+/* Waits for jobs, and takes them.  Returns their number. */
+static unsigned await_and_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max,
+			       uint64_t deadline)
+{
+	const uint64_t begin = rnl__now();
+	unsigned nr = 0;
+
+	if (cq->quick && rnl__spin(cq_holds, cq, SPIN_NS, deadline))
+		nr = reap(cq, jobs, max);
+	while (!nr && (!arm(cq) || wait_readable(cq, deadline)))
+		nr = reap(cq, jobs, max);
+	cq->quick = nr && rnl__now() - begin < SPIN_NS;
+	return nr;
+}
+
 int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max, int64_t timeout_ns)
 {
 	int ret = cq_enter(cq, jobs, max);
-	uint64_t deadline = 0;
 
 	if (ret)
 		return ret;
 	max = max < INT_MAX ? max : INT_MAX;
 	ret = (int)reap(cq, jobs, max);
 	if (!ret && timeout_ns)
-		deadline = rnl__deadline(timeout_ns);
-	while (!ret && deadline && wait_readable(cq, deadline))
-		ret = (int)reap(cq, jobs, max);
+		ret = (int)await_and_reap(cq, jobs, max, rnl__deadline(timeout_ns));
 	cq_leave(cq);
 	return ret;
 }
@@ -269,5 +306,16 @@ int rnl_cq_fd(struct rnl_cq *cq)
 {
 	int ret = cq_check_given(cq, "rnl_cq_fd()");
 
-	return ret ? ret : cq->fd;
+	if (ret)
+		return ret;
+	if (is_polled(cq))
+		return cq->fd;
+	/* relaxed: the barrier orders it */
+	atomic_store_explicit(&cq->polled, true, memory_order_relaxed);
+	/* [cq.F2] full barrier: `polled`, then the look whether the list is armed; pairs with [cq.F1] */
+	rnl__full_barrier();
+	/* A reader that has not seen `polled` may have left jobs, or an empty list that is not armed. */
+	if (!rnl__inbox_is_armed(&cq->done))
+		make_readable(cq);
+	return cq->fd;
 }

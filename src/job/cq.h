@@ -5,7 +5,9 @@
  * DESIGN
  *	Workers put completed jobs in an inbox (sys/inbox.h).  The reader takes all of them and
  *	reverses the list.  Before the reader sleeps, it arms the inbox.  Only the worker whose put
- *	finds the inbox armed writes to the descriptor.  So there is one write per burst, and no
+ *	finds the inbox armed writes to the descriptor.  If the program has the descriptor, and so may
+ *	sleep elsewhere, each reap that empties the queue arms it.  Without it, a reader that waits
+ *	only briefly each time makes no system call: it spins before it arms and sleeps.  So there is one write per burst, and no
  *	write is missing, because both sides change one word.
  *	The reader empties the descriptor before it arms, so that it does not consume the write for
  *	this arming.  If a worker is preempted before its write, it later wakes the reader for

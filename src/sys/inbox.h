@@ -55,6 +55,12 @@ static inline bool rnl__inbox_holds(struct rnl__inbox *inbox)
 	return (uintptr_t)rnl__peek(&inbox->first) > (uintptr_t)RNL__INBOX_ARMED;
 }
 
+/* Returns true if the next put finds the inbox armed. */
+static inline bool rnl__inbox_is_armed(struct rnl__inbox *inbox)
+{
+	return rnl__peek(&inbox->first) == RNL__INBOX_ARMED;
+}
+
 /* Returns the newest thing, which links to older ones; NULL: empty, and perhaps armed. */
 static inline void *rnl__inbox_take_all(struct rnl__inbox *inbox)
 {

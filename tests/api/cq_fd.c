@@ -292,3 +292,91 @@ TEST(a_loop_of_poll_gets_every_job, .timeout_s = 60)
 		loop_end(&loop);
 	}
 }
+
+/* ---- a descriptor that the program gets late -------------------------------------- */
+
+static void *reap_one(void *arg)
+{
+	struct rnl_job *job = NULL;
+
+	ck_assert_int_eq(rnl_cq_reap(arg, &job, 1, patience_ns()), 1);
+	return NULL;
+}
+
+/* While it gets the descriptor, another thread waits for a job, and leaves the others. */
+TEST(a_late_descriptor_is_readable_if_jobs_are_left, .timeout_s = 60)
+{
+	enum { NR = 3 };
+	struct rnl_pool *pool = pool_of(1);
+
+	for (int round = 0; round < 200; round++) {
+		struct rnl_cq *cq = cq_of();
+		struct rnl_job jobs[NR], *list[NR];
+		pthread_t thread;
+		int fd;
+
+		for (int i = 0; i < NR; i++)
+			cq_job(&jobs[i], noop_fn, NULL, cq);
+		ck_assert_int_eq(pthread_create(&thread, NULL, reap_one, cq), 0);
+		for (int i = 0; i < NR; i++)
+			must(rnl_submit(pool, &jobs[i]));
+		fd = rnl_cq_fd(cq);
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+		for (int left = NR - 1; left; left -= rnl_cq_reap(cq, list, 1, 0)) {
+			struct pollfd look = { .fd = fd, .events = POLLIN };
+
+			ck_assert_int_eq(poll(&look, 1, patience()), 1);
+		}
+		rnl_cq_destroy(cq);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_late_descriptor_becomes_readable_by_the_next_job, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job jobs[3], *list[3];
+
+	for (int i = 0; i < 3; i++)
+		cq_job(&jobs[i], noop_fn, NULL, cq);
+	burst(pool, jobs, 3);
+	reap_all(cq, list, 3);
+	/* It is readable though the queue is empty: nothing has armed the queue. */
+	watched = rnl_cq_fd(cq);
+	ck_assert(readable(watched));
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 3, 0), 0);
+	ck_assert(!readable(watched));
+	burst(pool, jobs, 3);
+	ck_assert(readable(watched));
+	reap_all(cq, list, 3);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+/* Without its descriptor a queue needs no system call, unless a thread sleeps. */
+TEST(a_queue_that_nobody_polls_writes_nothing, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job jobs[BURST], *list[BURST];
+	struct rnl_cq *cq;
+
+	watched = dup(0);
+	ck_assert_int_ge(watched, 0);
+	ck_assert_int_eq(close(watched), 0);
+	cq = cq_of();
+	for (int i = 0; i < BURST; i++)
+		cq_job(&jobs[i], noop_fn, NULL, cq);
+	/* The first burst finds the queue armed, as it was created. */
+	burst(pool, jobs, BURST);
+	reap_all(cq, list, BURST);
+	nr_writes = nr_reads = 0;
+	for (int round = 0; round < 20; round++) {
+		burst(pool, jobs, BURST);
+		reap_all(cq, list, BURST);
+	}
+	ck_assert_uint_eq(nr_writes + nr_reads, 0);
+	ck_assert_int_eq(rnl_cq_fd(cq), watched);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}

@@ -9,10 +9,13 @@
  * job, or all.  The list is a real one, with links in the jobs' memory.  When every job is reaped,
  * or only the last job is still in the queue, the reader destroys the queue.
  *
+ * Until the program gets the descriptor, at some time or never, a reap does not arm, and the reader
+ * waits like rnl_cq_reap(): it arms, and sleeps if the queue is armed.  Another thread gets it.
+ *
  * Not modelled: store buffers.  Both sides read-modify-write `head`, and reads and writes of the
  * descriptor are system calls that take its lock, so no thread reads another thread's plain store.
- * The descriptor's count is a flag.  rnl_cq_reap() is the same loop, but reaps before it sleeps;
- * that order is tried, too.
+ * The descriptor's count is a flag.  An event loop may reap before it sleeps; that order is tried,
+ * too.
  *
  * Asserted: each push is reaped once; a job is not touched after it is the caller's again, nor the
  * queue after it is freed.  No thread is stuck: if the reader sleeps while a job is in the queue,
@@ -27,6 +30,8 @@
  * or a job is touched after its caller got it back.
  * BREAK_TOLD: a reap that stops early does not write.  BREAK_PUSH: a put returns whether the head
  * was first read as ARMED.  Found: stuck.
+ * BREAK_FD: the first rnl_cq_fd() does not write.  BREAK_SLEEP: the reader sleeps although arm()
+ * found jobs.  Found: stuck.
  * BREAK_WAIT: destroy does not wait for a writer.  Found: the queue is touched when freed.
  * BREAK_COUNT: the arming is seen before `writing` is counted, as without release in [inbox.A1].
  * Found: a write that was not counted yet is subtracted.
@@ -203,7 +208,7 @@ inline reap()
 		:: else -> break
 		od;
 		if
-		:: nr == max ->				/* the queue was not seen empty */
+		:: nr == max && polled ->			/* the queue was not seen empty */
 			if
 			:: !notified ->
 #ifndef BREAK_TOLD
@@ -213,6 +218,7 @@ inline reap()
 			fi;
 			notified = true;
 			break
+		:: nr == max && !polled -> break
 		:: else
 		fi;
 		if
@@ -220,12 +226,55 @@ inline reap()
 			take_all();
 			notified = notified || armed;		/* the push that replaced ARMED writes */
 			armed = false
+		:: !pushed() && !polled -> break
 		:: else ->
 			arm();
 			if
 			:: armed -> break
 			:: else
 			fi
+		fi
+	od
+}
+
+bool polled;			/* the program has the descriptor */
+bool polls;			/* ... and polls it: reaps happen after its thread's rnl_cq_fd() */
+bool asked;			/* that thread has ended: a destroy must not run concurrently */
+
+/* rnl_cq_fd(), called once, or never */
+active proctype asker()
+{
+	if
+	:: polled = true;
+		if
+#ifndef BREAK_FD
+		:: head != ARMED -> d_step { assert(!freed); readable = true }
+#endif
+		:: else
+		fi;
+		polls = true
+	:: true
+	fi;
+	asked = true
+}
+
+/* A call of rnl_cq_reap() with a timeout, which goes on until it gets a job. */
+inline await_and_reap()
+{
+	do
+	::	arm();
+		if
+#ifdef BREAK_SLEEP
+		:: true -> readable
+#else
+		:: armed -> readable			/* wait_readable() */
+#endif
+		:: !armed
+		fi;
+		reap();
+		if
+		:: nr -> break
+		:: else
 		fi
 	od
 }
@@ -244,16 +293,26 @@ active proctype reader()
 	:: reaped == PUSHES - 1 && pushed() -> break	/* the last job is left for destroy */
 	:: else ->
 		if
-		:: wait_first -> readable		/* poll() */
-		:: else -> wait_first = true
-		fi;
-		if
 		:: max = 1
 		:: max = NJ + 1
 		fi;
-		reap()
+		if
+		:: polls ->
+			if
+			:: wait_first -> readable	/* poll() */
+			:: else -> wait_first = true
+			fi;
+				reap()
+		:: else ->
+			reap();
+			if
+			:: nr == 0 && reaped < PUSHES -> await_and_reap()
+			:: else
+			fi
+		fi
 	od;
 
+	asked;
 	/* rnl_cq_destroy() */
 	max = NJ + 1;
 	do
@@ -263,8 +322,12 @@ active proctype reader()
 		:: else
 		fi
 	od;
-	atomic { assert(head == ARMED && writing > 0); head = NONE };	/* [inbox.A1] */
-	writing--;
+	if
+	:: atomic { head == ARMED -> head = NONE };	/* [inbox.A1] */
+		assert(writing > 0);
+		writing--
+	:: head != ARMED -> assert(head == NONE)
+	fi;
 #ifndef BREAK_WAIT
 	writing == 0;					/* rnl__latch_wait() */
 #endif
