@@ -290,8 +290,55 @@ static struct graph *graph_get(struct rnl__graphs *graphs, uint64_t shape)
 	return graph;
 }
 
-static bool graph_launch(struct graph *graph, const struct rnl__cuda_sketch *s, cudaStream_t stream)
+/*
+ * Returns the end of the nodes from @first on that may change places: they have the same predecessor,
+ * and no successor of their own.
+ */
+static unsigned peers_end(const struct rnl__cuda_sketch *s, unsigned first)
 {
+	unsigned end = first + 1;
+
+	while (end < s->nr && s->after[first] >= 0 && s->after[end] == s->after[first])
+		end++;
+	return end - first > 1 && end < s->nr && s->after[end] == (int)end - 1 ? end - 1 : end;
+}
+
+static bool graph_has_kernel(const struct kept *kept, const struct rnl__cuda_work *work)
+{
+	return kept->work.off == work->off && (work->off || kept->work.function == work->function);
+}
+
+/* Moves another peer's work to a node, if the node has its kernel already. */
+static void exchange(const struct graph *graph, struct rnl__cuda_sketch *s, unsigned node, unsigned first,
+		     unsigned end)
+{
+	const struct rnl__cuda_node work = s->nodes[node];
+
+	for (unsigned i = first; i < end; i++) {
+		if (!graph_has_kernel(&graph->kept[node], &s->nodes[i].work) ||
+		    graph_has_kernel(&graph->kept[i], &s->nodes[i].work))
+			continue;
+		s->nodes[node] = s->nodes[i];
+		s->nodes[i] = work;
+		return;
+	}
+}
+
+/* Places work so that most nodes keep their kernels: the driver takes long to set another one. */
+static void keep_kernels(const struct graph *graph, struct rnl__cuda_sketch *s)
+{
+	for (unsigned first = 0, end; first < s->nr; first = end) {
+		end = peers_end(s, first);
+		for (unsigned i = first; i < end; i++) {
+			if (!graph_has_kernel(&graph->kept[i], &s->nodes[i].work))
+				exchange(graph, s, i, first, end);
+		}
+	}
+}
+
+static bool graph_launch(struct graph *graph, struct rnl__cuda_sketch *s, cudaStream_t stream)
+{
+	keep_kernels(graph, s);
 	for (unsigned i = 0; i < s->nr; i++) {
 		if (!graph_set(graph, &graph->kept[i], &s->nodes[i]))
 			return false;
@@ -303,7 +350,7 @@ unsigned rnl__cuda_graphs_replay(struct rnl__graphs *graphs, const struct rnl__g
 				 unsigned step, cudaStream_t stream)
 {
 	const unsigned end = rnl__cuda_sketch(&graphs->sketch, gather, step);
-	const struct rnl__cuda_sketch *s = &graphs->sketch;
+	struct rnl__cuda_sketch *s = &graphs->sketch;
 	struct graph *graph;
 	uint64_t shape;
 

@@ -543,6 +543,63 @@ TEST(a_graph_gets_what_is_launched_now)
 	end();
 }
 
+/*
+ * Half of the jobs launch one kernel, half the other one.  Which half differs with the turn: five ways, so
+ * graphs that take turns, up to four, do not get the same way each time.
+ */
+static bool flips(size_t i)
+{
+	const unsigned way = turn % 5;
+
+	return (i >> way % 3 ^ way / 3) & 1;
+}
+
+static int mixed_fn(struct rnl_job *job)
+{
+	const struct program *p = rnl_container_of(job, struct program, job);
+	const struct change c = { p->mem[D0], BYTES, 0 };
+
+	return launch(flips((size_t)(p - all.programs)) ? &flip : &change, grid_of(0), &c);
+}
+
+static void run_mixed(void)
+{
+	const struct rnl_dim grid = grid_of(0);
+
+	for (unsigned i = 0; i < JOBS; i++) {
+		const struct change c = { all.programs[i].shadow[D0], BYTES, 0 };
+
+		(flips(i) ? flip_host : change_host)(grid, grid, &c);
+	}
+	run_all(mixed_fn, true);
+	turn++;
+}
+
+/* Groups of a busy machine end early, so that a graph gets another number of each kernel. */
+TEST(a_node_keeps_its_kernel, .timeout_s = 60)
+{
+	const double until = seconds_now() + PATIENCE_S;
+	bool kept = false;
+
+	if (!test_fake())
+		test_skip("only the double counts the driver's calls");
+	begin(mixed_fn);
+	if (!has_graphs())
+		test_skip("the toolkit is older than CUDA 13");
+	for (int tries = 0; (tries < 100 || seconds_now() < until) && !kept; tries++) {
+		const uint64_t graphs = nr_graphs();
+		/* The library asks for a function's limits when a node gets another kernel. */
+		const uint64_t asked = fake_calls("cuFuncGetAttribute");
+
+		for (int round = 0; round < 10; round++)
+			run_mixed();
+		kept = nr_graphs() >= graphs + 10 && fake_calls("cuFuncGetAttribute") == asked;
+	}
+	ck_assert(kept);
+	check_all();
+	end();
+}
+
 TEST(groups_become_graphs, .timeout_s = 60, .loops = 2)
 {
 	skip_without_kernel();
