@@ -21,7 +21,6 @@
 #include "job/barrier.h"
 #include "batch/batcher.h"
 #include "batch/resident.h"
-#include "job/cq.h"
 #include "pool/guard.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
@@ -30,7 +29,6 @@
 #include "sys/thread_state.h"
 #include "sys/tsan.h"
 
-#define NR_CHAINS 8u		/* queues for which a batch collects requests */
 #define AHEAD 6u		/* requests to prefetch ahead */
 
 /* Returns the bytes of the results. */
@@ -336,67 +334,6 @@ int rnl__batch_run(struct rnl_job *job)
 
 /* ---- the ends of requests -------------------------------------------------- */
 
-/* Requests for one completion queue, in the order of their completion. */
-struct chain {
-	struct rnl_cq *cq;
-	struct rnl_job *oldest, *newest;
-};
-
-static void flush(struct chain *chain)
-{
-	if (chain->cq)
-		rnl__cq_push_chain(chain->cq, chain->oldest, chain->newest);
-	chain->cq = NULL;
-}
-
-static void flush_all(struct chain chains[NR_CHAINS])
-{
-	for (unsigned i = 0; i < NR_CHAINS; i++)
-		flush(&chains[i]);
-}
-
-/* Returns the chain of a queue, or a free chain. */
-static struct chain *chain_of(struct chain chains[NR_CHAINS], struct rnl_cq *cq)
-{
-	struct chain *spare = NULL;
-
-	for (unsigned i = 0; i < NR_CHAINS; i++) {
-		if (chains[i].cq == cq)
-			return &chains[i];
-		if (!spare && !chains[i].cq)
-			spare = &chains[i];
-	}
-	if (!spare)
-		flush(spare = &chains[(uintptr_t)cq / RNL__CACHE_LINE % NR_CHAINS]);
-	return spare;
-}
-
-static void complete_in_chain(struct chain chains[NR_CHAINS], struct rnl_job *job, int result)
-{
-	struct chain *chain = chain_of(chains, rnl__job_cq_of(job));
-
-	rnl__job_set_result(job, result);
-	rnl__tsan_release(rnl__job_latch(job));
-	if (chain->cq)
-		job->link = chain->newest;
-	else
-		*chain = (struct chain){ .cq = rnl__job_cq_of(job), .oldest = job };
-	chain->newest = job;
-}
-
-static void complete_request(struct chain chains[NR_CHAINS], struct rnl_job *job, int result)
-{
-	/* A request with a barrier must be on its queue before the barrier counts it as done. */
-	if (rnl__job_cq_of(job) && !job->barrier) {
-		complete_in_chain(chains, job, result);
-		return;
-	}
-	/* A callback may take long, and must not delay the requests before it. */
-	if (rnl__job_callback_of(job))
-		flush_all(chains);
-	rnl__complete_request(rnl__thread.worker, job, result);
-}
-
 static void batch_fetch(const struct rnl__batch *batch, uint32_t i)
 {
 	const char *request = (const char *)batch->requests[i];
@@ -440,7 +377,6 @@ static void complete_all(struct rnl__batch *batch, int error)
 {
 	struct rnl_batcher *b = batch->batcher;
 	const int32_t *status = error ? NULL : batch->status;
-	struct chain chains[NR_CHAINS] = { { 0 } };
 
 	if (!batch->nr)
 		return;
@@ -460,9 +396,9 @@ static void complete_all(struct rnl__batch *batch, int error)
 		request->out = !error && b->out_bytes ? output_of(batch, i) : NULL;
 		request->cell = batch->cells[i];
 		request->job.device_error = error ? batch->job.device_error : 0;
-		complete_request(chains, &request->job, error ? error : status ? status[i] : 0);
+		rnl__complete_request(rnl__thread.worker, &request->job,
+				      error ? error : status ? status[i] : 0);
 	}
-	flush_all(chains);
 	rnl__owed_tell(rnl__thread.worker);
 }
 

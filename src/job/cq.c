@@ -72,19 +72,56 @@ static void make_readable(struct rnl_cq *cq)
 		errno = saved;
 }
 
-void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_job *newest)
+static void push_chain(struct rnl__cq_chain *chain)
 {
-	if (!rnl__inbox_put(&cq->done, newest, &oldest->link))
+	struct rnl_cq *cq = chain->cq;
+
+	if (!cq)
+		return;
+	chain->cq = NULL;
+	if (!rnl__inbox_put(&cq->done, chain->newest, &chain->oldest->link))
 		return;
 	make_readable(cq);
 	/* [cq.W1] release (the drop): the queue may be gone afterwards; pairs with [latch.W1] */
 	(void)rnl__latch_drop(&cq->writing, 1);
 }
 
-void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job)
+/* Returns the chain of a queue, or an empty one. */
+static struct rnl__cq_chain *chain_of(struct rnl__cq_chains *chains, const struct rnl_cq *cq)
 {
+	struct rnl__cq_chain *spare = NULL;
+
+	for (unsigned i = 0; i < RNL__CQ_CHAINS; i++) {
+		if (chains->list[i].cq == cq)
+			return &chains->list[i];
+		if (!spare && !chains->list[i].cq)
+			spare = &chains->list[i];
+	}
+	if (!spare)
+		push_chain(spare = &chains->list[(uintptr_t)cq / RNL__CACHE_LINE % RNL__CQ_CHAINS]);
+	return spare;
+}
+
+void rnl__cq_collect(struct rnl__cq_chains *chains, struct rnl_cq *cq, struct rnl_job *job)
+{
+	struct rnl__cq_chain *chain = chain_of(chains, cq);
+
 	rnl__tsan_release(rnl__job_latch(job));
-	rnl__cq_push_chain(cq, job, job);
+	if (chain->cq)
+		job->link = chain->newest;
+	else
+		*chain = (struct rnl__cq_chain){ .cq = cq, .oldest = job };
+	chain->newest = job;
+	chains->any = true;
+}
+
+void rnl__cq_push_all(struct rnl__cq_chains *chains)
+{
+	if (!chains->any)
+		return;
+	chains->any = false;
+	for (unsigned i = 0; i < RNL__CQ_CHAINS; i++)
+		push_chain(&chains->list[i]);
 }
 
 /* ---- the reader's side --------------------------------------------------- */

@@ -25,12 +25,31 @@
 #ifndef RNL_CQ_H
 #define RNL_CQ_H
 
+#include <stdbool.h>
+
 #include <runnel.h>
 
-/* Pushes a job whose result is set.  The job and the queue may be gone on return. */
-void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job);
+#define RNL__CQ_CHAINS 8u	/* queues for which a worker collects jobs */
 
-/* Pushes several jobs: @oldest completed first, and `link` of each job is the job before it. */
-void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_job *newest);
+/* Completed jobs for one queue; `link` of each job is the job that completed before it. */
+struct rnl__cq_chain {
+	struct rnl_cq *cq;		/* NULL: the chain is empty */
+	struct rnl_job *oldest, *newest;
+};
+
+/*
+ * Jobs that complete together are collected, and pushed by one exchange for each queue: a reader that
+ * spins would take them one by one, and delay the worker at each.
+ */
+struct rnl__cq_chains {
+	struct rnl__cq_chain list[RNL__CQ_CHAINS];
+	bool any;
+};
+
+/* Collects a job whose result is set. */
+void rnl__cq_collect(struct rnl__cq_chains *chains, struct rnl_cq *cq, struct rnl_job *job);
+
+/* Pushes the collected jobs.  They, and their queues, may be gone on return. */
+void rnl__cq_push_all(struct rnl__cq_chains *chains);
 
 #endif

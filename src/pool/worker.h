@@ -13,6 +13,7 @@
 #include <runnel.h>
 
 #include "device/gather.h"
+#include "job/cq.h"
 #include "sys/eventcount.h"
 #include "sys/hist.h"
 #include "sys/inbox.h"
@@ -137,6 +138,7 @@ struct rnl__worker {
 	bool woken;			/* by a wake, perhaps for another worker's job: share.c */
 	struct rnl__track *track;	/* NULL: no trace runs */
 	struct rnl__nvtx *ranges;	/* NULL: no tool reads NVTX */
+	struct rnl__cq_chains collected; /* completed jobs that are not on their queues yet */
 	struct rnl__owed owed;
 	struct rnl_job *next, *next_last; /* jobs whose turn in a chain has come: worker/chain.h */
 	uint32_t nr_held_back;		/* jobs that wait for rounds or holds, to be returned */

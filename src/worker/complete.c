@@ -43,17 +43,23 @@ static void call_on_done(struct rnl__worker *w, struct rnl_job *job,
 	rnl__share_attend(w, was);
 }
 
-/* Sets the result and hands the job over.  Its memory is not accessed after that. */
+/*
+ * Sets the result and hands the job over, or collects it for its completion queue.  Its memory is not
+ * accessed after that, except by the push of what is collected.
+ */
 static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	void (*on_done)(struct rnl_job *job) = rnl__job_callback_of(job);
 	struct rnl_cq *cq = rnl__job_cq_of(job);
 
 	rnl__job_set_result(job, result);
-	if (cq)
-		rnl__cq_push(cq, job);
-	else
-		rnl__job_drop(job);
+	if (cq) {
+		rnl__cq_collect(&w->collected, cq, job);
+		return;
+	}
+	/* Jobs before it are seen done before it, and before a callback, which may take long. */
+	rnl__cq_push_all(&w->collected);
+	rnl__job_drop(job);
 	if (on_done)
 		call_on_done(w, job, on_done);
 }
@@ -75,10 +81,12 @@ void rnl__owed_tell(struct rnl__worker *w)
 {
 	const struct rnl__owed owed = w->owed;
 
-	if (!owed.barrier)
+	rnl__cq_push_all(&w->collected);
+	if (!owed.barrier && !owed.nr_released)
 		return;
 	w->owed = (struct rnl__owed){ 0 };
-	rnl__barrier_drop(owed.barrier, owed.round, owed.nr_issued, owed.nr_done);
+	if (owed.barrier)
+		rnl__barrier_drop(owed.barrier, owed.round, owed.nr_issued, owed.nr_done);
 	count_released(w, owed.nr_released);
 }
 
@@ -164,9 +172,12 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 	hand_over(w, job, result);
 	if (barrier)
 		owed_after(w, barrier, round, issued);
+	/* The next job of the key, and who waits for the class's jobs, find it on its queue. */
+	if (flags & RNL__JOB_KEYED || class)
+		rnl__cq_push_all(&w->collected);
 	if (flags & RNL__JOB_KEYED)
 		rnl__queue_keyed_done(&w->queue, staff);
-	if (barrier)
+	if (barrier || w->collected.any)
 		w->owed.nr_released++;
 	else
 		count_released(w, 1);
@@ -246,6 +257,7 @@ RNL__FLAT
 void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	complete_job(w, job, result, true);
+	rnl__cq_push_all(&w->collected);
 }
 
 void rnl__complete_note_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
@@ -261,6 +273,7 @@ void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	rnl__complete_note_unrun(w, job, result);
 	complete_job(w, job, result, true);
+	rnl__cq_push_all(&w->collected);
 }
 
 void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int result)
@@ -282,6 +295,8 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 	if (w->staging.nr) {
 		bool was = rnl__share_occupy(w);
 
+		/* It may copy much. */
+		rnl__cq_push_all(&w->collected);
 		rnl__staging_reached(&w->staging, job->seq);
 		rnl__share_attend(w, was);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a completion queue: rnl__cq_push_chain() of one job, arm(), reap() and rnl_cq_destroy()
+ * Model of a completion queue: push_chain() of one job, arm(), reap() and rnl_cq_destroy()
  * of src/job/cq.c ([cq.W1]), and the latch `writing`; and of the queue's inbox, all of
  * src/sys/inbox.h ([inbox.P1], T1, A1).
  *
@@ -54,7 +54,7 @@ byte reaped;
 #define touch_job(j) assert(!users[j])
 #define touch_queue() assert(!freed)
 
-/* ---- rnl__cq_push_chain(), rnl__inbox_put() ---- */
+/* ---- push_chain(), rnl__inbox_put() ---- */
 
 inline push(j)
 {
