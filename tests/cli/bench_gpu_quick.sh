@@ -112,9 +112,10 @@ ends 'begins with any GPU; needs no peers; finds what is wrong'
 
 gives 0 --quick --rows=jobs --threads=2 --all
 rows 2 '^    hand-written stream sync per job +[0-9.]+  [0-9.]+ to [0-9.]+$'
-for mark in event 'event sync' flag; do
-	rows 30 "^    hand-written $mark/(1|8|32) d[0-9]+ " 
+for mark in 10:event '8:event sync' 6:flag; do
+	rows "${mark%%:*}" "^    hand-written ${mark#*:}/(1|8|32) d[0-9]+ "
 done
+rows 6 '^    other +(kernel on pinned memory|a graph each|cq, on pinned memory P1 q128) +[0-9.]+  [0-9.]+ to [0-9.]+$'
 ends 'tries every hand-written variant'
 
 "$GPU" --quick --seconds=1800 >"$dir/out" 2>"$dir/err" </dev/null
