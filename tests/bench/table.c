@@ -262,9 +262,12 @@ const struct bench_row bench_rows[] = {
 			{ HAND, "one thread, flag", "01" },
 			{ HAND, "one thread, event", "01" },
 			{ HAND, "one thread, stream sync", "01" },
+			{ HAND, "one thread, a graph, flag", "01" },
+			{ HAND, "kernel on pinned memory, its flag", "01" },
 			{ PEER, "spinning thread, flag", "01" },
 			{ PEER, "mutex pool, sync", "012" },
 			{ RUNNEL, "rnl_job_wait()", "012" },
+			{ RUNNEL, "rnl_job_wait(), on pinned memory", "01" },
 		},
 	},
 	{
