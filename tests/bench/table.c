@@ -572,6 +572,8 @@ const struct bench_row bench_rows[] = {
 			{ HAND, "one stream", "0" },
 			{ HAND, "4 streams in turn", "0" },
 			{ HAND, "4 threads", "01" },
+			{ HAND, "a stream for each stage, events", "01" },
+			{ HAND, "kernels on pinned memory", "01" },
 			{ RUNNEL, "rnl_map_start()", "01" },
 			{ CEILING, "copies, or kernels", "0" },
 		},
