@@ -58,7 +58,7 @@ all() {		# every row for one GPU is printed, with the figures that it compares
 	table 2 '(goodput by a scheduler that knows all times|their goodput by such a scheduler)' % "$n" "$n" "$v"
 	table 4 '64 KB (in|out) beside large copies (in|out), p(50|99)' us "$v" "$n" "$v"
 	table 2 'the large copies (in|out)' GB/s "$v" "$n" "$v"
-	table 1 '4 GiB page-locked in advance' ms "$v" "$n" "$v"
+	table 1 '4 GiB page-locked in advance' ms "$v" "$v" "$v"
 	table 1 'join of 16 workers: what it costs its caller' us "$v" "$n" "$v"
 	table 1 'the same: last end to next start' us "$v" "$n" "$v"
 	table 1 '16 stages of 0.2 ms on two streams' ms "$v" "$n" "$v"
