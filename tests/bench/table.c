@@ -299,7 +299,9 @@ const struct bench_row bench_rows[] = {
 		.ways = {
 			{ HAND, "without priority", "21" },
 			{ HAND, "priority", "01" },
+			{ HAND, "kept SMs, green contexts", "01" },
 			{ RUNNEL, "a class's own worker", "01" },
+			{ RUNNEL, "kept SMs, a worker spins", "01" },
 		},
 	},
 	{
