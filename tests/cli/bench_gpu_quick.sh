@@ -105,8 +105,10 @@ rows 6 '^\| .* 3 GPUs'
 rows 1 '^bench: 10 lines in [0-9]+ s$'
 FAKE=devices=2 gives 1 --quick --rows=devices --workers=1 --wrong=result
 says 'bench: J number 1 in its memory: word 0 came out as 0x'
-FAKE=misuse=abort gives 1 --quick --rows=batch,lone --wrong=result
+FAKE=misuse=abort gives 1 --quick --rows=batch,lone,chunks,preload --wrong=result
 says 'bench: lone, part 1 of 1: it ended with status 1'
+says 'bench: chunks: the right words: failed'
+says 'bench: preload, part 1 of 1: it ended with status 1'
 says 'bench: what the kernel was to make: failed'
 ends 'begins with any GPU; needs no peers; finds what is wrong'
 

@@ -50,6 +50,7 @@ static void check(const struct bench *b, void *mem, size_t bytes)
 	gpu_prepare(&slot);
 	gpu_ok(gpu_issue_reach(&slot, b->stream), "a kernel");
 	gpu_ok(cudaStreamSynchronize(b->stream), "cudaStreamSynchronize");
+	gpu_check(&slot);
 	gpu_check_all(&slot);
 }
 
