@@ -193,7 +193,6 @@ static void be_quick(struct bench_options *opt)
 	opt->quick = true;
 	opt->runs = 2;
 	opt->run_ms = 20;
-	opt->screen_ms = 3;
 	opt->samples = 20;
 	opt->jobs = 20000;
 	opt->warm_samples = 500;
@@ -289,7 +288,6 @@ void bench_options_parse(struct bench_options *opt, int argc, char **argv)
 		.runs = bench_gpu_begin ? 5 : 7,
 		.seconds = bench_gpu_begin ? 450 : 7200,
 		.run_ms = 120,
-		.screen_ms = 40,
 		.samples = 400,
 		.jobs = 1000000,
 		.warm_samples = 20000,
@@ -311,4 +309,5 @@ void bench_options_parse(struct bench_options *opt, int argc, char **argv)
 		argv[0] = name;		/* the start of argp's messages */
 	argp_err_exit_status = BENCH_EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, opt);
+	opt->screen_ms = opt->run_ms / 3 + 1;
 }

@@ -58,7 +58,7 @@ all() {		# every row for one GPU is printed, with the figures that it compares
 	table 2 '(goodput by a scheduler that knows all times|their goodput by such a scheduler)' % "$n" "$n" "$v"
 	table 4 '64 KB (in|out) beside large copies (in|out), p(50|99)' us "$v" "$n" "$v"
 	table 2 'the large copies (in|out)' GB/s "$v" "$n" "$v"
-	table 1 '4 GiB page-locked in advance' ms "$v" "$n" "$v"
+	table 1 '4 GiB page-locked in advance' ms "$v" "$v" "$v"
 	table 1 'join of 16 workers: what it costs its caller' us "$v" "$n" "$v"
 	table 1 'the same: last end to next start' us "$v" "$n" "$v"
 	table 1 '16 stages of 0.2 ms on two streams' ms "$v" "$n" "$v"
@@ -105,16 +105,19 @@ rows 6 '^\| .* 3 GPUs'
 rows 1 '^bench: 10 lines in [0-9]+ s$'
 FAKE=devices=2 gives 1 --quick --rows=devices --workers=1 --wrong=result
 says 'bench: J number 1 in its memory: word 0 came out as 0x'
-FAKE=misuse=abort gives 1 --quick --rows=batch,lone --wrong=result
+FAKE=misuse=abort gives 1 --quick --rows=batch,lone,chunks,preload --wrong=result
 says 'bench: lone, part 1 of 1: it ended with status 1'
+says 'bench: chunks: the right words: failed'
+says 'bench: preload, part 1 of 1: it ended with status 1'
 says 'bench: what the kernel was to make: failed'
 ends 'begins with any GPU; needs no peers; finds what is wrong'
 
 gives 0 --quick --rows=jobs --threads=2 --all
 rows 2 '^    hand-written stream sync per job +[0-9.]+  [0-9.]+ to [0-9.]+$'
-for mark in event 'event sync' flag; do
-	rows 30 "^    hand-written $mark/(1|8|32) d[0-9]+ " 
+for mark in 10:event '8:event sync' 6:flag; do
+	rows "${mark%%:*}" "^    hand-written ${mark#*:}/(1|8|32) d[0-9]+ "
 done
+rows 6 '^    other +(kernel on pinned memory|a graph each|cq, on pinned memory P1 q128) +[0-9.]+  [0-9.]+ to [0-9.]+$'
 ends 'tries every hand-written variant'
 
 "$GPU" --quick --seconds=1800 >"$dir/out" 2>"$dir/err" </dev/null

@@ -28,6 +28,11 @@ struct rounds_args {
 	uint32_t rounds;
 };
 
+struct flagged_args {
+	const uint32_t *in;
+	uint32_t *out, *flag, value;
+};
+
 static void work(uint32_t kernel, uint32_t nr, const void *args)
 {
 	uint32_t *words;
@@ -126,6 +131,18 @@ static void rounds_of(struct rnl_dim grid, struct rnl_dim block, const void *arg
 			x = x * GPU_A + GPU_C;
 		a->out[i] = x;
 	}
+}
+
+static void flagged(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct flagged_args *a = args;
+
+	(void)grid;
+	(void)block;
+	for (uint32_t i = 0; i < GPU_WORDS; i++)
+		a->out[i] = gpu_word(GPU_ROUND, a->in[i], i);
+	/* release: the words */
+	__atomic_store_n(a->flag, a->value, __ATOMIC_RELEASE);
 }
 
 static void mix(struct rnl_dim grid, struct rnl_dim block, const void *args)
@@ -249,6 +266,14 @@ cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uin
 	const struct rounds_args args = { in, out, nr, rounds };
 
 	return launch(rounds_of, &args, sizeof(args), stream);
+}
+
+cudaError_t gpu_issue_flagged(const struct gpu_slot *slot, uint32_t *flag, uint32_t value,
+			      cudaStream_t stream)
+{
+	const struct flagged_args args = { slot->in, slot->out, flag, value };
+
+	return launch(flagged, &args, sizeof(args), stream);
 }
 
 cudaError_t gpu_issue_mix(const struct gpu_mix *args, cudaStream_t stream)

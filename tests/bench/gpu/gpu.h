@@ -86,6 +86,10 @@ cudaError_t gpu_issue_until(unsigned blocks, unsigned threads, const uint32_t *o
 cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds,
 			     cudaStream_t stream);
 
+/* Issues gpu_issue_rounds() of one round for J of 4 KB; its kernel then writes @value to the @flag. */
+cudaError_t gpu_issue_flagged(const struct gpu_slot *slot, uint32_t *flag, uint32_t value,
+			      cudaStream_t stream);
+
 /* J's kernels for rnl_launch(). A thread computes one word. */
 struct gpu_work_args {
 	uint32_t *words;

@@ -10,6 +10,8 @@
  *	copies out. It is better than graphs if J is large.
  *	A slab is a group of requests with adjacent memory: a copy in, a kernel, a copy out, or only
  *	a kernel that accesses the page-locked memory.
+ *	Alone, J is such a kernel, too, or a graph of a mover, J's kernel and a mover: a graph whose
+ *	copies are copy nodes is slower than the three calls.
  */
 #include "gpu/work.h"
 
@@ -17,7 +19,7 @@
 #define JOBS GPU_GROUP_JOBS
 #define SLABS 3			/* slabs of a thread under way */
 
-enum { IN, FIRST, OUT = JOBS + 1, NODES };
+enum { IN, FIRST };		/* nodes; after the kernels, a mover out */
 
 _Static_assert(JOBS <= GPU_MOVES, "a mover copies for all J of a graph");
 
@@ -48,32 +50,34 @@ struct issuer {
 	struct group group;
 };
 
-static void give_mover(const struct issuer *is, struct gpu_graph *g, unsigned node)
+static void give_mover(struct gpu_graph *g, const struct gpu_slot *slots, unsigned nr, bool out)
 {
-	struct gpu_moves moves;
+	struct gpu_moves moves = { .nr_words = { 0 } };
 
-	for (unsigned i = 0; i < JOBS; i++) {
-		const struct gpu_slot *slot = &is->group.slots[i];
+	for (unsigned i = 0; i < nr; i++) {
+		const struct gpu_slot *slot = &slots[i];
 
 		moves.nr_words[i] = slot->nr_words;
-		moves.dst[i] = node == OUT ? slot->out : slot->dev;
-		moves.src[i] = node == OUT ? slot->dev : slot->in;
+		moves.dst[i] = out ? slot->out : slot->dev;
+		moves.src[i] = out ? slot->dev : slot->in;
 	}
-	gpu_graph_set(g, node, gpu_mover, JOBS, GPU_WORK_THREADS, &moves, FIRST,
-		      node == OUT ? JOBS : 0);
+	gpu_graph_set(g, out ? FIRST + nr : IN, gpu_mover, nr, GPU_WORK_THREADS, &moves, FIRST,
+		      out ? nr : 0);
 }
 
-static void issue(const struct issuer *is, struct gpu_graph *g, cudaStream_t stream)
+/* Launches the issuer's next graph, for these J. */
+static void issue(struct issuer *is, const struct gpu_slot *slots, unsigned nr, cudaStream_t stream)
 {
-	give_mover(is, g, IN);
-	for (unsigned i = 0; i < JOBS; i++) {
-		const struct gpu_slot *slot = &is->group.slots[i];
-		struct gpu_work_args args = { slot->dev };
+	struct gpu_graph *g = &is->graphs[is->next++ % GRAPHS];
 
-		gpu_graph_set(g, FIRST + i, gpu_works[slot->kernel],
-			      slot->nr_words / GPU_WORK_THREADS, GPU_WORK_THREADS, &args, IN, 1);
+	give_mover(g, slots, nr, false);
+	for (unsigned i = 0; i < nr; i++) {
+		struct gpu_work_args args = { slots[i].dev };
+
+		gpu_graph_set(g, FIRST + i, gpu_works[slots[i].kernel],
+			      slots[i].nr_words / GPU_WORK_THREADS, GPU_WORK_THREADS, &args, IN, 1);
 	}
-	give_mover(is, g, OUT);
+	give_mover(g, slots, nr, true);
 	gpu_graph_launch(g, stream);
 }
 
@@ -84,8 +88,25 @@ cudaError_t gpu_issue_graphs(const struct gpu_slot *slot, cudaStream_t stream)
 	if (!is)
 		is = bench_alloc(sizeof(*is));
 	if (fills(&is->group, slot))
-		issue(is, &is->graphs[is->next++ % GRAPHS], stream);
+		issue(is, is->group.slots, JOBS, stream);
 	return cudaSuccess;
+}
+
+/* ---- one J --------------------------------------------------------------- */
+
+cudaError_t gpu_issue_graph(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	static _Thread_local struct issuer *is;
+
+	if (!is)
+		is = bench_alloc(sizeof(*is));
+	issue(is, slot, 1, stream);
+	return cudaSuccess;
+}
+
+cudaError_t gpu_issue_reach(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	return gpu_issue_rounds(slot->in, slot->out, slot->nr_words, 1, stream);
 }
 
 /* ---- batched copies ------------------------------------------------------ */

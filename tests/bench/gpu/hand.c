@@ -80,6 +80,7 @@ struct gpu_team {
 	bool check;
 	unsigned nr_threads, nr_slots;
 	struct gpu_crew crew;
+	const cudaStream_t *streams;	/* NULL: the crew's */
 	atomic_bool stop;
 	struct hand *hands;
 };
@@ -205,7 +206,7 @@ static void work(void *arg, unsigned index, cudaStream_t stream)
 	struct gpu_team *team = arg;
 	struct hand *h = &team->hands[index];
 
-	h->stream = stream;
+	h->stream = team->streams ? team->streams[index] : stream;
 	h->done = 0;
 	h->began = bench_now();
 	if (team->variant.mark == GPU_SYNC)
@@ -266,8 +267,17 @@ void gpu_team_shape(struct gpu_team *team, const struct gpu_shape *shape, unsign
 
 void gpu_team_kernel(struct gpu_team *team, uint32_t kernel)
 {
-	for (unsigned i = 0; i < team->nr_threads * team->nr_slots; i++)
-		team->hands[i / team->nr_slots].slots[i % team->nr_slots].kernel = kernel;
+	for (unsigned i = 0; i < team->nr_threads * team->nr_slots; i++) {
+		struct gpu_slot *slot = &team->hands[i / team->nr_slots].slots[i % team->nr_slots];
+
+		slot->kernel = kernel;
+		slot->seq = 0;
+	}
+}
+
+void gpu_team_streams(struct gpu_team *team, const cudaStream_t *streams)
+{
+	team->streams = streams;
 }
 
 void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant)

@@ -107,6 +107,20 @@ static __global__ void rounds_of(const uint32_t *in, uint32_t *out, uint64_t nr,
 	}
 }
 
+/* One block, so that its barrier is between all words and the flag. */
+static __global__ void flagged(const uint4 *in, uint4 *out, uint32_t *flag, uint32_t value)
+{
+	const uint4 x = in[threadIdx.x];
+
+	out[threadIdx.x] = make_uint4(gpu_word(GPU_ROUND, x.x, 0), gpu_word(GPU_ROUND, x.y, 0),
+				      gpu_word(GPU_ROUND, x.z, 0), gpu_word(GPU_ROUND, x.w, 0));
+	__syncthreads();
+	if (threadIdx.x)
+		return;
+	__threadfence_system();	/* the words of all threads, for the host */
+	*(volatile uint32_t *)flag = value;
+}
+
 static __global__ void mix(struct gpu_mix args)
 {
 	const uint64_t start = device_ns();
@@ -279,6 +293,14 @@ cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uin
 
 	rounds_of<<<(unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), THREADS, 0, stream>>>(
 		in, out, nr, rounds);
+	return cudaGetLastError();
+}
+
+cudaError_t gpu_issue_flagged(const struct gpu_slot *slot, uint32_t *flag, uint32_t value,
+			      cudaStream_t stream)
+{
+	flagged<<<1, GPU_WORDS / 4, 0, stream>>>(reinterpret_cast<const uint4 *>(slot->in),
+						 reinterpret_cast<uint4 *>(slot->out), flag, value);
 	return cudaGetLastError();
 }
 

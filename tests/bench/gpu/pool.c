@@ -35,6 +35,13 @@ int gpu_run_j(struct rnl_job *job)
 	return gpu_issue_j(&slot, (cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -EIO;
 }
 
+int gpu_run_reach(struct rnl_job *job)
+{
+	const struct gpu_slot slot = slot_of(job);
+
+	return gpu_issue_reach(&slot, (cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -EIO;
+}
+
 /* J without calls of CUDA. */
 static int run_copies(struct rnl_job *job)
 {
@@ -105,6 +112,8 @@ static int (*function_of(enum gpu_done done))(struct rnl_job *job)
 		return recorded();
 	case GPU_CQ_REPLAY:
 		return run_own;
+	case GPU_CQ_REACH:
+		return gpu_run_reach;
 	case GPU_CQ_COPY:
 	case GPU_CQ_GATHER:
 		return run_copies;

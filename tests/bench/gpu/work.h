@@ -76,7 +76,10 @@ void gpu_team_issue(struct gpu_team *team, gpu_issue_fn *issue, bool check);
 /* @depth: limit of the variants' depth from now on; the memory is for @depth J of each thread. */
 void gpu_team_shape(struct gpu_team *team, const struct gpu_shape *shape, unsigned depth,
 		    uint32_t *pinned, uint32_t *dev);
-void gpu_team_kernel(struct gpu_team *team, uint32_t kernel);	/* of all its slots */
+/* Sets the kernel of all its slots, whose next J is the first. */
+void gpu_team_kernel(struct gpu_team *team, uint32_t kernel);
+/* Sets the streams of its threads; NULL: each thread's own. */
+void gpu_team_streams(struct gpu_team *team, const cudaStream_t *streams);
 
 void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant);
 
@@ -113,7 +116,9 @@ void gpu_graph_launch(struct gpu_graph *graph, cudaStream_t stream);
 /* Issue J in groups: the last J of GPU_GROUP_JOBS issues the group. */
 gpu_issue_fn gpu_issue_graphs;	/* a graph of kernels between movers */
 gpu_issue_fn gpu_issue_batches;	/* launches between batched copies */
-/* The variant for both: a mark covers GPU_GROUP_JOBS jobs. */
+/* One J: a graph of movers and its kernel; or, as kernel GPU_ROUND, on page-locked memory. */
+gpu_issue_fn gpu_issue_graph, gpu_issue_reach;
+/* The variant for groups: a mark covers GPU_GROUP_JOBS jobs. */
 extern const struct gpu_hand_variant gpu_groups;
 
 #define GPU_SLAB_MAX 1024	/* requests of a slab */
@@ -198,6 +203,7 @@ enum gpu_done {
 	GPU_CQ,			/* a completion queue for each producer */
 	GPU_CQ_MANY,		/* ... and rnl_submit_many() of the reaped jobs */
 	GPU_CQ_COPY,		/* like GPU_CQ, but J is rnl_copy() and rnl_launch() */
+	GPU_CQ_REACH,		/* like GPU_CQ, but J is gpu_issue_reach() */
 	GPU_CQ_GATHER,		/* like GPU_CQ_COPY, by jobs that gather */
 	GPU_CQ_RECORD,		/* like GPU_CQ, but gpu_nr_kernels kernels, or J, are recorded */
 	GPU_CQ_REPLAY		/* like GPU_CQ_RECORD, by jobs that also gather */
@@ -247,8 +253,9 @@ extern const struct gpu_request *gpu_worker_requests; /* by worker: whose slot i
 double gpu_pool_rate(struct rnl_pool *pool, struct gpu_request *requests, unsigned nr_requests,
 		     enum gpu_done done, unsigned nr_producers, unsigned ms);
 
-/* A job's function: J for the request that contains the job. */
+/* Jobs' functions: J, or gpu_issue_reach(), for the request that contains the job. */
 int gpu_run_j(struct rnl_job *job);
+int gpu_run_reach(struct rnl_job *job);
 
 /* ---- mutex.c --------------------------------------------------------- */
 

@@ -5,8 +5,10 @@
  * DESIGN
  *	The ceiling is the longer time of all kernels and of all copies. The kernels take a twelfth
  *	longer than concurrent copies in and out. By hand: one stream; chunks in turn on streams of
- *	one thread; a thread for each stream, which issues all its chunks before it waits. The
- *	output is checked in every page after each run, and overwritten before it.
+ *	one thread; a thread for each stream, which issues all its chunks before it waits; a stream
+ *	for each stage, with events between them and for buffers that are used again; no copies, but
+ *	kernels that access the page-locked arrays, each word once. The output is checked in every
+ *	page after each run, and overwritten before it.
  *	With several GPUs: the map by a pool with one GPU, and by a pool with all GPUs, which has
  *	the same number of workers and chunks per GPU. The ceiling is the copies without kernels.
  *	All GPUs share one host's memory, so N GPUs need not be N times as fast as one.
@@ -33,6 +35,7 @@ enum stages {
 	OUT = 4,
 	ALL = IN | KERNEL | OUT
 };
+#define STAGES 3
 
 struct bench {
 	const struct bench_options *opt;
@@ -42,6 +45,7 @@ struct bench {
 	uint32_t *in, *out;		/* the arrays, page-locked */
 	uint32_t *dev_in[STREAMS], *dev_out[STREAMS];
 	cudaStream_t streams[STREAMS];	/* this thread's */
+	cudaEvent_t ends[STREAMS][STAGES];	/* of a buffer's stages */
 	uint32_t rounds;
 	uint32_t a, c;			/* effect of these rounds on a word */
 	struct rnl_pool *pool, *all;	/* with one GPU; with all */
@@ -92,18 +96,24 @@ static void look(const struct bench *b)
 	for (uint64_t page = 0; page < b->nr_chunks * b->words; page += PAGE_WORDS) {
 		const uint64_t i = page + page / PAGE_WORDS % PAGE_WORDS;
 
-		bench_must(b->out[i] == b->in[i] * b->a + b->c, "chunks: the right words");
+		bench_must(b->out[i] == b->in[i] * b->a + b->c + bench_wrong_result,
+			   "chunks: the right words");
 	}
 }
 
 /* ---- the ways ------------------------------------------------------------ */
 
+static void sync_streams(const struct bench *b, unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++)
+		gpu_ok(cudaStreamSynchronize(b->streams[i]), "cudaStreamSynchronize");
+}
+
 static void on_streams(const struct bench *b, unsigned nr_streams, unsigned stages)
 {
 	for (unsigned i = 0; i < b->nr_chunks; i++)
 		issue(b, i, i % nr_streams, b->streams[i % nr_streams], stages);
-	for (unsigned i = 0; i < nr_streams; i++)
-		gpu_ok(cudaStreamSynchronize(b->streams[i]), "cudaStreamSynchronize");
+	sync_streams(b, nr_streams);
 }
 
 static void one_stream(struct bench *b)
@@ -122,13 +132,45 @@ static void both_copies(struct bench *b)
 		issue(b, i, 0, b->streams[0], IN);
 		issue(b, i, 1, b->streams[1], OUT);
 	}
-	gpu_ok(cudaStreamSynchronize(b->streams[0]), "cudaStreamSynchronize");
-	gpu_ok(cudaStreamSynchronize(b->streams[1]), "cudaStreamSynchronize");
+	sync_streams(b, 2);
 }
 
 static void in_turn(struct bench *b)
 {
 	on_streams(b, STREAMS, ALL);
+}
+
+static void wait_for(const struct bench *b, unsigned stage, unsigned on, unsigned other)
+{
+	gpu_ok(cudaStreamWaitEvent(b->streams[stage], b->ends[on][other], 0), "cudaStreamWaitEvent");
+}
+
+/* A stage comes after the chunk's last one, and after the next stage of the buffer's last chunk. */
+static void issue_stage(const struct bench *b, unsigned chunk, unsigned stage)
+{
+	const unsigned on = chunk % STREAMS;
+
+	if (stage > 0)
+		wait_for(b, stage, on, stage - 1);
+	if (stage < STAGES - 1 && chunk >= STREAMS)
+		wait_for(b, stage, on, stage + 1);
+	issue(b, chunk, on, b->streams[stage], 1u << stage);
+	gpu_ok(cudaEventRecord(b->ends[on][stage], b->streams[stage]), "cudaEventRecord");
+}
+
+static void by_stage(struct bench *b)
+{
+	for (unsigned i = 0; i < b->nr_chunks * STAGES; i++)
+		issue_stage(b, i / STAGES, i % STAGES);
+	sync_streams(b, STAGES);
+}
+
+static void reaching(struct bench *b)
+{
+	for (unsigned i = 0; i < b->nr_chunks; i++)
+		gpu_ok(gpu_issue_rounds(b->in + i * b->words, b->out + i * b->words, b->words,
+					b->rounds, b->streams[i % STREAMS]), "a kernel");
+	sync_streams(b, STREAMS);
 }
 
 static void issue_some(void *arg, unsigned index, cudaStream_t stream)
@@ -207,8 +249,10 @@ static void calibrate(struct bench *b)
 	set_rounds(b, (uint32_t)rounds);
 }
 
-static void (*const ways[])(struct bench *b) = { one_stream, in_turn, threads, map };
-enum { ONE, IN_TURN, THREADS, MAP, CEILING };
+static void (*const ways[])(struct bench *b) = {
+	one_stream, in_turn, threads, by_stage, reaching, map
+};
+enum { ONE, CEILING = sizeof(ways) / sizeof(ways[0]) };
 
 static void measure(void *arg, unsigned way, double *values)
 {
@@ -248,6 +292,8 @@ static struct bench *begin(const struct bench_run *run)
 		b->dev_in[i] = gpu_memory(b->bytes);
 		b->dev_out[i] = gpu_memory(b->bytes);
 		b->streams[i] = gpu_stream(RNL_STREAM_PRIVATE, false);
+		for (unsigned k = 0; k < STAGES; k++)
+			b->ends[i][k] = gpu_event(cudaEventDisableTiming);
 	}
 	b->nr_chunks /= b->nr_gpus;
 	calibrate(b);

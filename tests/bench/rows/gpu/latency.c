@@ -4,10 +4,13 @@
  *
  * DESIGN
  *	Hand-written code without a hand-over is one thread that issues J and waits for its end: in
- *	a flag that the stream writes, in an event, in a sync. With a hand-over, another thread
- *	issues J: a thread that always polls a word, which no pool can beat, but which costs a CPU,
- *	or a thread of a mutex pool. The next J follows immediately, or a millisecond later, when
- *	threads and CPUs sleep.
+ *	a flag that the stream writes, in an event, in a sync. An expert issues less: a graph, or one
+ *	kernel that accesses pinned memory, and then writes the flag itself. A job's kernel may
+ *	access pinned memory, too; the line with the mutex pool compares J as it is. A resident
+ *	kernel answers without a launch: see the row lone.
+ *	With a hand-over, another thread issues J: a thread that always polls a word, which no pool
+ *	can beat, but which costs a CPU, or a thread of a mutex pool. The next J follows immediately,
+ *	or a millisecond later, when threads and CPUs sleep.
  */
 #include "gpu/work.h"
 
@@ -32,13 +35,14 @@ struct bench {
 	double *us;
 	cudaStream_t stream;
 	cudaEvent_t event;
-	struct gpu_slot slot;
+	struct gpu_slot slot, reached;	/* of `reached`, the kernel accesses the pinned memory */
 	uint32_t *flag, written;
 	struct spinner spinner;
 	uint32_t asked;
 	struct gpu_mutex *mutex;
 	struct gpu_producer producer;
 	struct gpu_request *request;	/* request of the pools */
+	struct gpu_request *reaching;	/* request whose kernel accesses the pinned memory */
 };
 
 static void await_flag(const uint32_t *flag, uint32_t value)
@@ -52,6 +56,19 @@ static void by_flag(struct bench *b)
 {
 	gpu_ok(gpu_issue_j(&b->slot, b->stream), "J");
 	gpu_stream_write(b->stream, b->flag, ++b->written);
+	await_flag(b->flag, b->written);
+}
+
+static void by_graph(struct bench *b)
+{
+	gpu_ok(gpu_issue_graph(&b->slot, b->stream), "J");
+	gpu_stream_write(b->stream, b->flag, ++b->written);
+	await_flag(b->flag, b->written);
+}
+
+static void by_kernel(struct bench *b)
+{
+	gpu_ok(gpu_issue_flagged(&b->reached, b->flag, ++b->written, b->stream), "J");
 	await_flag(b->flag, b->written);
 }
 
@@ -115,24 +132,48 @@ static void by_mutex(struct bench *b)
 	gpu_mutex_one(b->mutex, &b->producer, b->request);
 }
 
+static void submit_and_wait(struct bench *b, struct rnl_job *job)
+{
+	bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
+	bench_rnl(rnl_job_wait(job, RNL_FOREVER), "rnl_job_wait");
+	bench_rnl(job->result, "J");
+}
+
 static void by_pool(struct bench *b)
 {
-	bench_rnl(rnl_submit(b->pool, &b->request->job), "rnl_submit");
-	bench_rnl(rnl_job_wait(&b->request->job, RNL_FOREVER), "rnl_job_wait");
-	bench_rnl(b->request->job.result, "J");
+	submit_and_wait(b, &b->request->job);
+}
+
+static void by_reaching(struct bench *b)
+{
+	submit_and_wait(b, &b->reaching->job);
 }
 
 /* ---- the row ------------------------------------------------------------- */
 
 static void (*const ways[])(struct bench *b) = {
-	by_flag, by_event, by_sync, by_spinner, by_mutex, by_pool
+	by_flag, by_event, by_sync, by_graph, by_kernel, by_spinner, by_mutex, by_pool, by_reaching
 };
-#define BY_SPINNER 3
-#define BY_MUTEX 4
+enum { BY_KERNEL = 4, BY_SPINNER, BY_MUTEX, BY_POOL, BY_REACHING };
+
+static struct gpu_slot *slot_of(struct bench *b, unsigned way)
+{
+	switch (way) {
+	case BY_KERNEL:
+		return &b->reached;
+	case BY_MUTEX:
+	case BY_POOL:
+		return &b->request->slot;
+	case BY_REACHING:
+		return &b->reaching->slot;
+	default:
+		return &b->slot;
+	}
+}
 
 static double sample(struct bench *b, unsigned way, bool later)
 {
-	struct gpu_slot *slot = way >= BY_MUTEX ? &b->request->slot : &b->slot;
+	struct gpu_slot *slot = slot_of(b, way);
 	uint64_t start, ns;
 
 	if (later)
@@ -173,6 +214,7 @@ static void *begin_row(struct bench_run *run)
 	b->event = gpu_event(cudaEventDisableTiming);
 	b->flag = gpu_pinned(128);
 	gpu_slots(&b->slot, 1, sizeof(b->slot));
+	gpu_slots(&b->reached, 1, sizeof(b->reached));
 	b->spinner.ordinal = ordinal;
 	b->spinner.kind = kind;
 	b->spinner.slot = &b->slot;
@@ -183,7 +225,10 @@ static void *begin_row(struct bench_run *run)
 	gpu_mutex_producer(&b->producer);
 	b->pool = gpu_pool(run->opt->device, kind, 8, NULL);
 	b->request = gpu_requests(1);
+	b->reaching = gpu_requests(1);
+	b->reached.kernel = b->reaching->slot.kernel = GPU_ROUND;
 	bench_rnl(gpu_job_init(&b->request->job, gpu_run_j), "rnl_job_init");
+	bench_rnl(gpu_job_init(&b->reaching->job, gpu_run_reach), "rnl_job_init");
 	return b;
 }
 

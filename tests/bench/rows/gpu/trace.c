@@ -8,6 +8,8 @@
  *	times all. Each run has its own trace, begun and ended outside of the measured time; the
  *	file is removed. The line shows a trace's drops: a figure with drops shows a slow disk, or
  *	too little CPU time.
+ *	The ceiling is the same pool without a trace: no variant by hand could record for less than
+ *	nothing. What the untraced pool is worth by hand is the row jobs.
  */
 #include "gpu/work.h"
 
