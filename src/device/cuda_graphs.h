@@ -7,8 +7,8 @@
  *	So the kernels and movers of a gather become nodes (cuda_sketch.h).
  *	The shape of a graph says which node comes after which.  Work of a known shape reuses the
  *	graph of that shape: a node's kernel, dimensions and arguments are set if they differ.
- *	Parallel kernels may change places, so most nodes keep their kernels: another kernel takes
- *	the driver some microseconds.
+ *	Parallel kernels may change places, so most nodes keep their kernels and dimensions: others
+ *	take the driver longer than other arguments.
  *	With up to 8 threads a shape has up to four graphs, of which the one launched longest ago is set and launched next:
  *	the launches of one graph run one after the other, and its last one may still run.
  *	Each thread has its own graphs.  There are few, and the least recently used one is replaced.

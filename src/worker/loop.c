@@ -16,6 +16,7 @@
 /*
  * While more jobs are queued, a job gets its mark within RNL__MARK_NS plus a function's time, and
  * the worker checks the mark within LOOK_NS plus a function's time; if jobs gather, RNL__MARK_NS later.
+ * Jobs of a group have one mark, so each is reported when the device has done all of them.
  * A longer function delays only one of the two.  So a completion is reported within 1 ms, or within one
  * function's time.
  */

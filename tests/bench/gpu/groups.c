@@ -4,8 +4,9 @@
  *
  * DESIGN
  *	The group of graphs is a graph that copies in, runs many parallel kernels, and copies out.
- *	A thread launches some graphs in turn. All nodes are set before each launch, because a
- *	server's J has other memory each time. One kernel copies for all J of a graph.
+ *	A thread launches some graphs in turn. All nodes are set before each launch, to other memory than
+ *	last time, like a server's J. J of a kernel and a size are neighbours, so most nodes keep both:
+ *	other ones take the driver longer. One kernel copies for all J of a graph.
  *	The group of batched copies is a call that copies in, a launch for each J, and a call that
  *	copies out. It is better than graphs if J is large.
  *	A slab is a group of requests with adjacent memory: a copy in, a kernel, a copy out, or only
@@ -23,7 +24,8 @@ enum { IN, FIRST };		/* nodes; after the kernels, a mover out */
 
 _Static_assert(JOBS <= GPU_MOVES, "a mover copies for all J of a graph");
 
-const struct gpu_hand_variant gpu_groups = { GPU_EVENT, JOBS, GRAPHS * JOBS };
+const struct gpu_hand_variant gpu_groups = { GPU_EVENT, JOBS, GRAPHS * JOBS, JOBS };
+const struct gpu_hand_variant gpu_groups_same = { GPU_EVENT, JOBS, GRAPHS * JOBS, 0 };
 
 /* The group of a thread. */
 struct group {
@@ -81,14 +83,33 @@ static void issue(struct issuer *is, const struct gpu_slot *slots, unsigned nr, 
 	gpu_graph_launch(g, stream);
 }
 
+static bool comes_before(const struct gpu_slot *a, const struct gpu_slot *b)
+{
+	return a->kernel < b->kernel || (a->kernel == b->kernel && a->nr_words < b->nr_words);
+}
+
+static void sort_kinds(struct gpu_slot *slots, unsigned nr)
+{
+	for (unsigned i = 1; i < nr; i++) {
+		const struct gpu_slot slot = slots[i];
+		unsigned at = i;
+
+		for (; at && comes_before(&slot, &slots[at - 1]); at--)
+			slots[at] = slots[at - 1];
+		slots[at] = slot;
+	}
+}
+
 cudaError_t gpu_issue_graphs(const struct gpu_slot *slot, cudaStream_t stream)
 {
 	static _Thread_local struct issuer *is;
 
 	if (!is)
 		is = bench_alloc(sizeof(*is));
-	if (fills(&is->group, slot))
-		issue(is, is->group.slots, JOBS, stream);
+	if (!fills(&is->group, slot))
+		return cudaSuccess;
+	sort_kinds(is->group.slots, JOBS);
+	issue(is, is->group.slots, JOBS, stream);
 	return cudaSuccess;
 }
 
@@ -199,7 +220,7 @@ struct gpu_team *gpu_slabs_start(int ordinal)
 double gpu_slabs_rate(struct gpu_team *const *teams, unsigned nr_teams, unsigned nr, bool reach,
 		      unsigned ms)
 {
-	const struct gpu_hand_variant variant = { GPU_EVENT, nr, SLABS * nr };
+	const struct gpu_hand_variant variant = { GPU_EVENT, nr, SLABS * nr, 0 };
 
 	nr_of_slab = nr;
 	reached = reach;

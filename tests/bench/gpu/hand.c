@@ -170,7 +170,7 @@ static void await(struct hand *h, unsigned place, uint32_t value)
 static void run_ring(struct hand *h)
 {
 	const unsigned jobs = h->team->variant.jobs, depth = h->team->variant.depth;
-	const unsigned marks = depth / jobs;
+	const unsigned marks = depth / jobs, ring = depth + h->team->variant.spare;
 	const uint32_t before = h->written;
 	uint64_t issued = 0, done = 0;
 
@@ -180,10 +180,10 @@ static void run_ring(struct hand *h)
 
 			await(h, (unsigned)(group % marks), before + (uint32_t)group + 1);
 			for (; done < end; done++)
-				look_at(h, &h->slots[done % depth]);
+				look_at(h, &h->slots[done % ring]);
 			continue;
 		}
-		issue(h, &h->slots[issued % depth]);
+		issue(h, &h->slots[issued % ring]);
 		issued++;
 		if (issued % jobs)
 			continue;

@@ -54,6 +54,7 @@ struct gpu_hand_variant {
 	enum gpu_mark mark;
 	unsigned jobs;		/* jobs that one mark covers */
 	unsigned depth;		/* jobs in flight; a multiple of `jobs` */
+	unsigned spare;		/* slots beyond `depth`, so that a place in flight gets other slots */
 };
 
 /* Writes a name like "event/8 d64". */
@@ -120,6 +121,8 @@ gpu_issue_fn gpu_issue_batches;	/* launches between batched copies */
 gpu_issue_fn gpu_issue_graph, gpu_issue_reach;
 /* The variant for groups: a mark covers GPU_GROUP_JOBS jobs. */
 extern const struct gpu_hand_variant gpu_groups;
+/* The same, but each node of a graph gets the same J in each launch, which takes the driver less time. */
+extern const struct gpu_hand_variant gpu_groups_same;
 
 #define GPU_SLAB_MAX 1024	/* requests of a slab */
 #define GPU_SLAB_TEAM 4		/* threads */

@@ -104,7 +104,7 @@ static double measure(struct bench *b, const struct candidate *c, unsigned ms)
 
 /* ---- by hand ------------------------------------------------------------- */
 
-static const struct gpu_hand_variant one_by_one = { GPU_EVENT, 8, 64 };
+static const struct gpu_hand_variant one_by_one = { GPU_EVENT, 8, 64, 0 };
 
 static double measure_by_hand(const struct bench *b, unsigned nr_gpus, unsigned ms)
 {

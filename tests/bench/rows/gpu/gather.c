@@ -19,7 +19,7 @@
 #define KB (1024 / sizeof(uint32_t))	/* in words */
 #define REQUESTS 128			/* for each worker */
 #define PRODUCERS_MAX 8
-#define DEPTH 128			/* limit of a hand-written thread */
+#define DEPTH 160			/* slots of a hand-written thread */
 #define LARGEST (256 * KB)		/* words of a J */
 
 static const struct gpu_shape shapes[] = {
@@ -28,7 +28,7 @@ static const struct gpu_shape shapes[] = {
 };
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
-static const struct gpu_hand_variant one_by_one = { GPU_EVENT, 8, 64 };
+static const struct gpu_hand_variant one_by_one = { GPU_EVENT, 8, 64, 0 };
 
 static const struct {
 	const char *name;
@@ -40,6 +40,7 @@ static const struct {
 	{ "graphs of 32 between movers", BENCH_HAND, gpu_issue_graphs, &gpu_groups, true },
 	{ "batched copies of 32", BENCH_HAND, gpu_issue_batches, &gpu_groups, true },
 	{ "a loop of copies", BENCH_HAND, gpu_issue_j, &one_by_one, true },
+	{ "the same J in each node", BENCH_OTHER, gpu_issue_graphs, &gpu_groups_same, true },
 	{ "launches alone", BENCH_OTHER, gpu_issue_launch, &gpu_groups, false },
 };
 

@@ -123,7 +123,7 @@ static void add_expert(struct candidates *list, gpu_issue_fn *issue, const char 
 	struct candidate *c = add(list, BENCH_OTHER);
 
 	c->issue = issue;
-	c->hand = (struct gpu_hand_variant){ GPU_EVENT, 8, 64 };
+	c->hand = (struct gpu_hand_variant){ GPU_EVENT, 8, 64, 0 };
 	c->always = true;
 	snprintf(c->name, sizeof(c->name), "%s", name);
 }
@@ -152,12 +152,12 @@ static void add_pool(struct candidates *list, enum bench_side side, enum gpu_don
 static void list_by_hand(struct candidates *list)
 {
 	static const struct gpu_hand_variant variants[] = {
-		{ GPU_EVENT, 8, 16 }, { GPU_EVENT, 8, 64 }, { GPU_EVENT, 8, 128 },
-		{ GPU_EVENT, 32, 64 }, { GPU_EVENT, 32, 128 },
-		{ GPU_EVENT_SYNC, 8, 16 }, { GPU_EVENT_SYNC, 8, 64 },
-		{ GPU_EVENT_SYNC, 32, 64 }, { GPU_EVENT_SYNC, 32, 128 },
-		{ GPU_FLAG, 1, 32 }, { GPU_FLAG, 8, 16 }, { GPU_FLAG, 32, 64 },
-		{ GPU_SYNC, 1, 1 },
+		{ GPU_EVENT, 8, 16, 0 }, { GPU_EVENT, 8, 64, 0 }, { GPU_EVENT, 8, 128, 0 },
+		{ GPU_EVENT, 32, 64, 0 }, { GPU_EVENT, 32, 128, 0 },
+		{ GPU_EVENT_SYNC, 8, 16, 0 }, { GPU_EVENT_SYNC, 8, 64, 0 },
+		{ GPU_EVENT_SYNC, 32, 64, 0 }, { GPU_EVENT_SYNC, 32, 128, 0 },
+		{ GPU_FLAG, 1, 32, 0 }, { GPU_FLAG, 8, 16, 0 }, { GPU_FLAG, 32, 64, 0 },
+		{ GPU_SYNC, 1, 1, 0 },
 	};
 
 	for (unsigned i = 0; i < sizeof(variants) / sizeof(variants[0]); i++)

@@ -67,11 +67,11 @@ static const struct {
 	gpu_issue_fn *issue;
 	struct gpu_hand_variant variant;
 } hands[] = {
-	{ "launches", issue, { GPU_EVENT, 16, 32 } },
-	{ "a graph", issue_graph, { GPU_EVENT, 4, 32 } },
-	{ "a graph", issue_graph, { GPU_EVENT, 16, 32 } },
-	{ "a graph", issue_graph, { GPU_FLAG, 4, 32 } },
-	{ "graphs of 32 J", gpu_issue_graphs, { GPU_EVENT, GPU_GROUP_JOBS, DEPTH } },
+	{ "launches", issue, { GPU_EVENT, 16, 32, 0 } },
+	{ "a graph", issue_graph, { GPU_EVENT, 4, 32, 0 } },
+	{ "a graph", issue_graph, { GPU_EVENT, 16, 32, 0 } },
+	{ "a graph", issue_graph, { GPU_FLAG, 4, 32, 0 } },
+	{ "graphs of 32 J", gpu_issue_graphs, { GPU_EVENT, GPU_GROUP_JOBS, DEPTH, 0 } },
 };
 #define HANDS (sizeof(hands) / sizeof(hands[0]))
 

@@ -62,7 +62,7 @@ enum { SUBMITS, J, BY_HAND, SIDES };
 
 static void measure(void *arg, unsigned way, double *values)
 {
-	static const struct gpu_hand_variant usual = { GPU_EVENT, 8, 64 };
+	static const struct gpu_hand_variant usual = { GPU_EVENT, 8, 64, 0 };
 	struct bench *b = arg;
 	const unsigned size = way / SIDES, nr = REQUESTS * sizes[SIZES - 1];
 

@@ -71,7 +71,7 @@ static void *sample_by_hand(void *arg)
 
 static void by_hand(struct bench *b)
 {
-	static const struct gpu_hand_variant flood = { GPU_EVENT, 8, NR_FLOODS / NR_THREADS };
+	static const struct gpu_hand_variant flood = { GPU_EVENT, 8, NR_FLOODS / NR_THREADS, 0 };
 	pthread_t thread;
 
 	gpu_team_streams(b->team, b->way == KEPT ? b->rest : NULL);
