@@ -34,7 +34,7 @@ struct letter {
 struct office {
 	struct rnl_batcher *batcher;
 	struct rnl_batcher_attr attr;
-	struct answer_counts *counts;
+	struct answer_counts *counts;	/* NULL: no memory for them, and no batcher */
 	_Atomic uint64_t nr_committed;
 };
 
@@ -42,7 +42,7 @@ struct mailer {
 	struct round *round;
 	struct seat *seat;
 	struct mail *mail;
-	unsigned first;			/* number of its first letter */
+	struct office own;
 	uint64_t nr_sent;
 	struct letter letters[2][NR_LETTERS]; /* of the common batcher, and of its own */
 };
@@ -65,7 +65,7 @@ static struct answer_counts *counts_get(struct round *r)
 
 static void counts_put(struct round *r, struct answer_counts *counts)
 {
-	if (!on_host() && !options.fake)
+	if (counts && !on_host() && !options.fake)
 		rnl_memory_put(r->pool, counts);
 }
 
@@ -94,16 +94,10 @@ static void draw_attr(struct office *o, struct round *r, uint64_t *random)
 /* Returns false if there is no batcher. */
 static bool office_open(struct office *o, struct round *r, uint64_t *random, unsigned may)
 {
-	o->counts = counts_get(r);
 	o->nr_committed = 0;
 	draw_attr(o, r, random);
-	if (!o->counts)
-		return false;
-	if (!said(r, rnl_batcher_create(&o->batcher, r->pool, &o->attr), may | MAY_LACK,
-		  "rnl_batcher_create"))
-		return true;
-	counts_put(r, o->counts);
-	return false;
+	return o->counts && !said(r, rnl_batcher_create(&o->batcher, r->pool, &o->attr),
+				  may | MAY_LACK, "rnl_batcher_create");
 }
 
 /* @all_done: no request is under way. */
@@ -333,17 +327,15 @@ static void check_destroyed(struct mailer *m, struct letter *letters)
 static void use_own(struct mailer *m)
 {
 	struct letter *letters = m->letters[1];
-	struct office own;
 
 	at(m->seat, "rnl_batcher_create");
-	if (!office_open(&own, m->round, &m->seat->random, MAY_SHUT))
+	if (!office_open(&m->own, m->round, &m->seat->random, MAY_SHUT))
 		return;
 	for (unsigned left = 1 + draw(&m->seat->random, 4); left; left--)
-		burst(m, &own, letters);
+		burst(m, &m->own, letters);
 	at(m->seat, "rnl_batcher_destroy");
-	office_close(&own, m->round, false);
+	office_close(&m->own, m->round, false);
 	check_destroyed(m, letters);
-	counts_put(m->round, own.counts);
 }
 
 static void send_all(struct seat *seat)
@@ -367,8 +359,11 @@ void mail_begin(struct round *r)
 {
 	struct mail *mail = round_alloc(r, sizeof(*mail));
 
-	if (!office_open(&mail->office, r, &r->random, 0))
+	mail->office.counts = counts_get(r);
+	if (!office_open(&mail->office, r, &r->random, 0)) {
+		counts_put(r, mail->office.counts);
 		return;
+	}
 	r->mail = mail;
 	r->others = true;
 	mail->nr_mailers = 1 + draw(&r->random, NR_MAILERS_MAX);
@@ -377,6 +372,7 @@ void mail_begin(struct round *r)
 
 		m->round = r;
 		m->mail = mail;
+		m->own.counts = counts_get(r);
 		for (unsigned k = 0; k < 2 * NR_LETTERS; k++)
 			m->letters[k / NR_LETTERS][k % NR_LETTERS].number =
 				(unsigned char)(i * NR_LETTERS + k % NR_LETTERS);
@@ -390,4 +386,6 @@ void mail_end(struct round *r)
 		return;
 	office_close(&r->mail->office, r, true);
 	counts_put(r, r->mail->office.counts);
+	for (unsigned i = 0; i < r->mail->nr_mailers; i++)
+		counts_put(r, r->mail->mailers[i].own.counts);
 }
