@@ -31,7 +31,7 @@
 #define HOST_FACTOR 8u		/* DEKKER: the host has at most so many times the steps */
 #define WINDOWS 16u		/* runs use the pieces of one of these after another */
 #define ROUNDS "1000000"
-#define RUNS_MAX 64u		/* of a broken variant */
+#define BROKEN_S 3		/* a broken variant runs for this long, until it is seen to fail */
 #define PROGRESS_S 10
 
 struct litmus {
@@ -388,7 +388,7 @@ static void litmus(enum litmus_shape shape, const char *what)
 	litmus_init(&l, shape);
 	run_right(&l, what, strtoull(rounds ? rounds : ROUNDS, NULL, 10), &right);
 	report(what, "", &right);
-	for (unsigned i = 0; i < RUNS_MAX && !broken.wrong; i++)
+	for (const double until = seconds_now() + BROKEN_S; !broken.wrong && seconds_now() < until;)
 		litmus_run(&l, true, &broken);
 	report(what, ", broken", &broken);
 	litmus_fini(&l);
