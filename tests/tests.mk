@@ -96,8 +96,8 @@ tests/api/loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
 	$(if $(filter yes,$(have_$l)),-DHAVE_$l=1 $($l_CFLAGS)))
 tests/api/loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api/guard: WRAP = -rdynamic
-# Its tests are C; gather.cu has their kernel.
-$(foreach t,gather replay replay_calls resident units,$(eval $(ways:%=tests/cuda/$t_%): tests/cuda/$t.o))
+# Their tests are C, and the .cu file has the kernels.
+$(foreach t,gather litmus replay replay_calls resident units,$(eval $(ways:%=tests/cuda/$t_%): tests/cuda/$t.o))
 $(ways:%=tests/cuda/guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api/noalloc: WRAP = -ldl
 tests/unit/overlap: src/tool/overlap.o
@@ -106,7 +106,7 @@ tests/unit/cpus: WRAP = -Wl,--wrap=sched_getaffinity -Wl,--wrap=pthread_setaffin
 tests/unit/countdown: $(patsubst $(srcdir)/%.c,%.o,$(wildcard $(srcdir)/tests/countdown/*.c))
 tests/unit/countdown: WRAP = $(foreach f,aligned_alloc bind calloc eventfd fopen free fstat ftruncate listen malloc mmap munmap \
 	open open_memstream opendir pthread_create pthread_detach pthread_join pwrite realloc setenv socket tsearch,-Wl,--wrap=$f)
-tests/unit/%.o: INC += -I$(srcdir)/src
+tests/unit/%.o tests/cuda/litmus.o: INC += -I$(srcdir)/src
 $(TESTS_SO): %: %.o $(suite) $(if $(simulation),$(SIM_OBJS) librunnel.a,$(SO))
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(if $(simulation),$(WITH_A),$(WITH_SO)/..) $(CHECK_LIBS) $(WRAP) $(sim_wraps)
 $(TESTS_A): %: %.o $(suite) $(SIM_OBJS) librunnel.a

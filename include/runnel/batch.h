@@ -205,7 +205,8 @@ struct rnl_request {
  *	devices, or an in_bytes of 0; a number is out of its range; a request or a slab has 1 GiB or more; a slab
  *	is smaller than a request; max_slabs is less than nr_slabs; cls is of another pool, or has
  *	ended; -E2BIG attr is newer than the library and sets a field that the library does not know;
- *	-EAGAIN the class has fewer places than max_in_flight; -ENOMEM; -ESHUTDOWN the pool is
+ *	-EAGAIN the class has fewer places than max_in_flight, or the system starts no more threads,
+ *	of which a resident kernel needs one for each device; -ENOMEM; -ESHUTDOWN the pool is
  *	closed; -EIO the device failed; -EOWNERDEAD.
  * Since: 0.1
  */

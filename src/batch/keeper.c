@@ -365,6 +365,7 @@ int rnl__resident_start(struct rnl_batcher *b, const struct rnl_batcher_attr *at
 void rnl__resident_end(struct rnl_batcher *b)
 {
 	struct rnl__resident *r = b->resident;
+	RNL__UNCANCELLED();
 
 	if (!r || !r->started)
 		return;

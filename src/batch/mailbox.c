@@ -2,31 +2,17 @@
 /* The host's side of mailboxes; mailbox.h has the design. */
 #include "config.h"
 
-#include <string.h>
-
+#include "batch/mail_piece.h"
 #include "batch/mailbox.h"
 #include "sys/counter.h"
 #include "sys/fence.h"
 #include "sys/sizes.h"
-#include "sys/tsan.h"
-
-/*
- * A GPU reads a piece by one access of 16 bytes, and the CPU must write it by one.  Streams of the
- * host device order tag and payload like any other thread; ThreadSanitizer and simulated memory
- * need to see that order.
- */
-#if defined(__x86_64__) && !defined(RNL__TSAN_BUILD) && !defined(RNL__SIMULATION)
-#include <emmintrin.h>
-#define WIDE 1
-#else
-#define WIDE 0
-#endif
 
 #define PAYLOAD RNL__PIECE_PAYLOAD
 
 bool rnl__mailbox_is_atomic(void)
 {
-#if WIDE
+#if RNL__PIECE_WIDE
 	/* With AVX, aligned accesses of 16 bytes are atomic (Intel SDM 3A, 9.1.1; AMD APM 2, 7.3.2). */
 	return __builtin_cpu_supports("avx");
 #elif defined(RNL__TSAN_BUILD) || defined(RNL__SIMULATION)
@@ -39,31 +25,13 @@ bool rnl__mailbox_is_atomic(void)
 
 /* ---- pieces ---------------------------------------------------------------- */
 
-/* Writes a piece with up to 12 bytes. */
-static void piece_put(struct rnl__mail_piece *at, const void *payload, size_t bytes, uint32_t tag)
-{
-	struct rnl__mail_piece piece = { .tag = tag };
-
-	memcpy(piece.payload, payload, bytes);
-#if WIDE
-	_mm_store_si128((__m128i *)(void *)at, _mm_loadu_si128((const __m128i *)(const void *)&piece));
-#else
-	for (unsigned i = 0; i < 3; i++)
-		/* relaxed: the tag orders it */
-		atomic_store_explicit(rnl__atomic(&at->payload[i]), piece.payload[i],
-				      memory_order_relaxed);
-	/* [mailbox.P1] release: the payload; pairs with [mailbox.P2] */
-	atomic_store_explicit(rnl__atomic(&at->tag), tag, memory_order_release);
-#endif
-}
-
 /* Writes the pieces that are followed by more of the request. */
 static uint32_t put_full_pieces(struct rnl__mail_piece *at, const unsigned char *in, uint32_t bytes,
 				uint32_t tag)
 {
 	uint32_t nr = 0;
 
-#if WIDE
+#if RNL__PIECE_WIDE
 	const __m128i mask = _mm_set_epi32(0, -1, -1, -1), tags = _mm_set_epi32((int)tag, 0, 0, 0);
 
 	/* Reads 16 bytes, of which the last 4 are the next piece's. */
@@ -71,32 +39,13 @@ static uint32_t put_full_pieces(struct rnl__mail_piece *at, const unsigned char 
 		const __m128i all =
 			_mm_loadu_si128((const __m128i *)(const void *)(in + nr * PAYLOAD));
 
-		_mm_store_si128((__m128i *)(void *)&at[nr], _mm_or_si128(_mm_and_si128(all, mask), tags));
+		rnl__mail_piece_store(&at[nr], _mm_or_si128(_mm_and_si128(all, mask), tags));
 	}
 #else
 	for (; bytes >= nr * PAYLOAD + 16; nr++)
-		piece_put(&at[nr], in + nr * PAYLOAD, PAYLOAD, tag);
+		rnl__mail_piece_put(&at[nr], in + nr * PAYLOAD, PAYLOAD, tag);
 #endif
 	return nr;
-}
-
-/* Returns true if the piece has the tag. */
-static bool piece_has(const struct rnl__mail_piece *at, uint32_t tag)
-{
-	/* [mailbox.P2] acquire: the payload; pairs with [mailbox.P1] */
-	return atomic_load_explicit(rnl__atomic(&((struct rnl__mail_piece *)at)->tag),
-				    memory_order_acquire) == tag;
-}
-
-static void piece_get(const struct rnl__mail_piece *at, void *payload, size_t bytes)
-{
-	uint32_t words[3];
-
-	for (unsigned i = 0; i < 3; i++)
-		/* relaxed: [mailbox.P2] has ordered it */
-		words[i] = atomic_load_explicit(rnl__atomic(&((struct rnl__mail_piece *)at)->payload[i]),
-						memory_order_relaxed);
-	memcpy(payload, words, bytes);
 }
 
 /* ---- the word -------------------------------------------------------------- */
@@ -141,9 +90,9 @@ void rnl__mailbox_send(struct rnl__mailbox *m, const void *in, uint32_t bytes, u
 	const uint32_t nr = put_full_pieces(m->request + 1, from, bytes, tag);
 
 	for (uint32_t at = nr * PAYLOAD; at < bytes; at += PAYLOAD)
-		piece_put(m->request + 1 + at / PAYLOAD, from + at,
+		rnl__mail_piece_put(m->request + 1 + at / PAYLOAD, from + at,
 			  rnl__smaller(bytes - at, PAYLOAD), tag);
-	piece_put(m->request, head, sizeof(head), tag);
+	rnl__mail_piece_put(m->request, head, sizeof(head), tag);
 	/* relaxed: W2 orders it */
 	atomic_store_explicit(&m->sent_at, now, memory_order_relaxed);
 	/* [mailbox.W2] release: all pieces are written; pairs with [mailbox.W1], [mailbox.W3] */
@@ -156,9 +105,9 @@ bool rnl__mailbox_answered(struct rnl__mail *mail)
 	const uint32_t tag = (uint32_t)mail->number;
 
 	/* The last piece is usually the last to arrive; a look at another one would delay its writer. */
-	if (!mail->seen && !piece_has(&m->answer[m->nr_answer - 1], tag))
+	if (!mail->seen && !rnl__mail_piece_has(&m->answer[m->nr_answer - 1], tag))
 		return false;
-	while (mail->seen < m->nr_answer && piece_has(&m->answer[mail->seen], tag))
+	while (mail->seen < m->nr_answer && rnl__mail_piece_has(&m->answer[mail->seen], tag))
 		mail->seen++;
 	return mail->seen == m->nr_answer;
 }
@@ -179,12 +128,12 @@ static uint32_t get_full_pieces(const struct rnl__mail_piece *from, unsigned cha
 	uint32_t nr = 0;
 
 	for (; bytes >= nr * PAYLOAD + 16; nr++)
-#if WIDE
+#if RNL__PIECE_WIDE
 		/* Writes 16 bytes: the next piece's payload replaces the last 4. */
 		_mm_storeu_si128((__m128i *)(void *)(out + nr * PAYLOAD),
 				 _mm_load_si128((const __m128i *)(const void *)&from[nr]));
 #else
-		piece_get(&from[nr], out + nr * PAYLOAD, PAYLOAD);
+		rnl__mail_piece_get(&from[nr], out + nr * PAYLOAD, PAYLOAD);
 #endif
 	return nr;
 }
@@ -197,8 +146,8 @@ int rnl__mailbox_read(const struct rnl__mail *mail, void *out, uint32_t bytes)
 	int32_t result;
 
 	for (uint32_t at = nr * PAYLOAD; at < bytes; at += PAYLOAD)
-		piece_get(&from[at / PAYLOAD], to + at, rnl__smaller(bytes - at, PAYLOAD));
-	piece_get(mail->m->answer, &result, sizeof(result));
+		rnl__mail_piece_get(&from[at / PAYLOAD], to + at, rnl__smaller(bytes - at, PAYLOAD));
+	rnl__mail_piece_get(mail->m->answer, &result, sizeof(result));
 	return result;
 }
 
@@ -243,9 +192,9 @@ bool rnl__mailbox_clear(struct rnl__mailbox *m)
 	if (!close_gate(m, number))
 		return false;
 	for (uint32_t i = 0; i < m->nr_request; i++)
-		piece_put(&m->request[i], nothing, sizeof(nothing), 0);
+		rnl__mail_piece_put(&m->request[i], nothing, sizeof(nothing), 0);
 	for (uint32_t i = 0; i < m->nr_answer; i++)
-		piece_put(&m->answer[i], nothing, sizeof(nothing), 0);
+		rnl__mail_piece_put(&m->answer[i], nothing, sizeof(nothing), 0);
 	/* relaxed: `free` passes the mailbox on, [resident.F1] */
 	atomic_store_explicit(&m->word, word_of(next - 1, RNL__MAIL_ENDED), memory_order_relaxed);
 	open_gate(m, next);

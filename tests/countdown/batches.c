@@ -6,15 +6,16 @@
 #include "asks.h"
 #include "asserts.h"
 
+#include "answering.h"
 #include "batch.h"
 
-enum { NR = 8, BYTES = 64 };
+enum { NR = 8, NR_LONE = 30, BYTES = 64 };
 
 static struct rnl_batcher *const untouched = (struct rnl_batcher *)&(char){ 0 };
 static struct rnl_batcher *batcher;
 static struct kind kind;
 static struct rnl_request requests[NR];
-static unsigned nr_committed, nr_ended[NR];
+static unsigned nr_committed, nr_failed, nr_ended[NR];
 
 /* ---- batchers ---------------------------------------------------------------- */
 
@@ -210,6 +211,90 @@ static void after_destroy(struct rnl_pool *pool, int ret)
 	check_pinned(pool);
 }
 
+/* ---- a resident kernel ------------------------------------------------------------ */
+
+static int create_resident(struct rnl_pool **pool)
+{
+	static struct answering a;
+	const struct rnl_batcher_attr attr = answering_attr(&a, RNL_BATCHER_RESIDENT, BYTES, BYTES);
+	int ret;
+
+	batcher = untouched;
+	ret = rnl_batcher_create(&batcher, *pool, &attr);
+	expect((batcher == untouched) == (ret != 0));
+	if (ret)
+		batcher = NULL;
+	return ret;
+}
+
+static void make_resident(struct rnl_pool *pool)
+{
+	expect(!create_resident(&pool) && !rnl_job_init(&requests[0].job, NULL));
+}
+
+static void await_one(struct rnl_request *r, unsigned i)
+{
+	int result;
+
+	expect(!rnl_job_wait(&r->job, RNL_FOREVER));
+	result = r->job.result;
+	expect_msg(!result || (fault() && result == fault()) || (fault_lasts() && result == -EIO),
+		   "a request has %d, %s", result, rnl_strerror(result));
+	expect(result || wrong_byte(r, i, BYTES) == -1);
+	nr_committed++;
+	nr_failed += result < 0;
+}
+
+/* Requests that follow each other closely.  Returns the first error of a call. */
+static int send_lone_ones(struct rnl_pool **pool)
+{
+	struct rnl_request *r = &requests[0];
+	int ret;
+
+	(void)pool;
+	for (unsigned i = 0; i < NR_LONE; i++) {
+		ret = rnl_batcher_reserve(batcher, r, BYTES, 0);
+		if (ret)
+			return ret;
+		request_fill(r, i);
+		ret = rnl_request_commit(r);
+		if (!ret)
+			await_one(r, i);
+		expect(!rnl_request_release(r));
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* A request that has failed may have been executed; a request of a failed device, twice. */
+static void after_lone_ones(struct rnl_pool *pool, int ret)
+{
+	const unsigned nr = answering_nr();
+
+	(void)ret;
+	expect_msg(fault_lasts() || (nr <= nr_committed && nr + nr_failed >= nr_committed),
+		   "%u requests were committed, %u failed, %u were executed", nr_committed, nr_failed, nr);
+	if (!fault_lasts())
+		expect(!send_lone_ones(&pool));
+	check_pinned(pool);
+}
+
+/* The keeper has its stream still, and leases may run. */
+static int destroy_resident(struct rnl_pool **pool)
+{
+	(void)send_lone_ones(pool);
+	rnl_batcher_destroy(batcher);
+	batcher = NULL;
+	return 0;
+}
+
+static void after_destroy_resident(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	check_pinned(pool);
+}
+
 #define CREATE_ERRNOS { -ENOMEM, -EIO }
 /* A request whose slab cannot be made finds no space. */
 #define NO_SPACE(error) .errnos = { error, -EIO }, .instead = { error }
@@ -219,6 +304,13 @@ const struct operation batch_operations[] = {
 	  .after = after_create, .errnos = CREATE_ERRNOS },
 	{ .name = "rnl_batcher_create, over devices", .several = true, .run = create,
 	  .after = after_create, .errnos = CREATE_ERRNOS },
+	{ .name = "rnl_batcher_create, resident", .attr = TWO_SMALL_WORKERS, .run = create_resident,
+	  .after = after_create, .errnos = { -ENOMEM, -EIO, -EAGAIN } },
+	{ .name = "rnl_request_commit, rnl_job_wait, resident", .attr = TWO_SMALL_WORKERS,
+	  .before = make_resident, .run = send_lone_ones, .after = after_lone_ones,
+	  .errnos = { -EIO } },
+	{ .name = "rnl_batcher_destroy, resident", .attr = TWO_SMALL_WORKERS,
+	  .before = make_resident, .run = destroy_resident, .after = after_destroy_resident },
 	{ .name = "rnl_batcher_destroy", .attr = TWO_SMALL_WORKERS, .before = make,
 	  .run = destroy, .after = after_destroy },
 	{ .name = "rnl_request_commit, over devices", .several = true, .before = make_copying,

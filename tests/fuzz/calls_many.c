@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps and batchers in sequences of calls: each chunk runs once, each request has its result. */
 #include "tests/lib/asks.h"
+#include "tests/lib/request_kernel.h"
 #include "config.h"
 
 #include <runnel/batch.h>
@@ -220,7 +221,8 @@ static struct batch_state {
 	struct request {
 		struct rnl_request request;
 		enum { FREE, RESERVED, COMMITTED, DONE } state;
-		uint32_t word;
+		uint32_t word;		/* the input; its last 4 bits are the request's index */
+		_Atomic unsigned nr_run;
 	} requests[REQUESTS];
 	uint64_t nr_done, nr_failed, nr_cancelled, nr_refused;
 } b;
@@ -234,6 +236,24 @@ struct batch_args {
 	struct rnl_batch batch;
 };
 
+/* Answers a request, on the device. */
+static int32_t answer_one(const void *in, size_t bytes, uint32_t *out)
+{
+	uint32_t word;
+
+	memcpy(&word, in, sizeof(word));
+	must(bytes == (b.varies ? 4 + word % 13 : 16));
+	b.requests[word % 16].nr_run++;
+	*out = ~word;
+	return status_of(word);
+}
+
+static int answer_request(const struct rnl_request_view *view)
+{
+	return answer_one(view->in, view->in_bytes, view->out);
+}
+HOST_REQUEST_KERNEL(request_kernel, answer_request);
+
 static void answer(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct rnl_batch *batch = &((const struct batch_args *)args)->batch;
@@ -242,11 +262,10 @@ static void answer(struct rnl_dim grid, struct rnl_dim block, const void *args)
 	(void)block;
 	for (uint32_t i = 0; i < batch->nr; i++) {
 		const uint32_t at = batch->spans ? batch->spans[i].offset : i * 16;
-		const uint32_t word = *(const uint32_t *)((const char *)batch->in + at);
 
-		must(!batch->spans || batch->spans[i].bytes == 4 + word % 13);
-		batch->status[i] = status_of(word);
-		((uint32_t *)batch->out)[i] = ~word;
+		batch->status[i] = answer_one((const char *)batch->in + at,
+					      batch->spans ? batch->spans[i].bytes : 16,
+					      (uint32_t *)batch->out + i);
 	}
 }
 DOUBLE_KERNEL(batch_kernel, answer, answer, struct batch_args);
@@ -270,7 +289,13 @@ static bool batch_begin(unsigned how)
 		return true;
 	attr.flags = RNL_BATCHER_STATUS | (how & 1 ? RNL_BATCHER_VARIABLE : 0) |
 		     (how & 2 ? RNL_BATCHER_ALWAYS_COPY : 0);
-	attr.fn = batch_fn;
+	if (how & 32) {
+		attr.flags |= RNL_BATCHER_RESIDENT | (how & 64 ? 0 : RNL_BATCHER_SHARED);
+		attr.kernel = &request_kernel;
+		attr.nr_mailboxes = how >> 8 & 7;
+	}
+	if (!attr.kernel || how & 128)
+		attr.fn = batch_fn;
 	attr.in_bytes = 16;
 	attr.out_bytes = 4;
 	attr.max_batch = 4;
@@ -294,8 +319,9 @@ static bool batch_begin(unsigned how)
 	return true;
 }
 
-static void reserve(struct request *r, uint32_t word)
+static void reserve(struct request *r, unsigned how)
 {
+	const uint32_t word = (how * 2654435761u & ~15u) | (uint32_t)(r - b.requests);
 	int ret = rnl_batcher_reserve(b.batcher, &r->request, b.varies ? 4 + word % 13 : 16, 0);
 
 	if (r->state != FREE) {
@@ -308,6 +334,7 @@ static void reserve(struct request *r, uint32_t word)
 		return;
 	r->state = RESERVED;
 	r->word = word;
+	r->nr_run = 0;
 	memcpy(r->request.in, &word, sizeof(word));
 }
 
@@ -331,10 +358,12 @@ static void request_ended(struct request *r)
 	r->state = DONE;
 	b.nr_done++;
 	b.nr_failed += result < 0;
-	if (is_fault(result))
+	/* A request of a failed device may have run twice. */
+	if (is_fault(result) || s.lost)
 		return;
-	must(result == status_of(r->word));
-	must(*(const uint32_t *)r->request.out == ~r->word);
+	must(result == status_of(r->word) && r->nr_run == 1);
+	/* The memory of outputs ends with the batcher. */
+	must(!b.batcher || *(const uint32_t *)r->request.out == ~r->word);
 }
 
 static void look(void)
@@ -359,15 +388,68 @@ static void release(struct request *r)
 	r->state = FREE;
 }
 
+/* Returns true if the request is not under way any more. */
+static bool await(struct request *r, int64_t ns)
+{
+	int ret;
+
+	/* A request with a queue would have to be reaped. */
+	if (r->state != COMMITTED || (r - b.requests) & 1)
+		return r->state != COMMITTED;
+	ret = rnl_job_wait(&r->request.job, ns);
+	must(ret == 0 || (ret == -ETIMEDOUT && ns < END_NS));
+	if (!ret)
+		request_ended(r);
+	return !ret;
+}
+
+/* Requests that follow each other: a resident kernel begins, and answers some of them. */
+static void request_often(struct request *r, unsigned how)
+{
+	for (unsigned left = how % 32; left && r->state != COMMITTED; left--) {
+		release(r);
+		reserve(r, how + left);
+		commit(r);
+		(void)await(r, how & 32 ? END_NS : how);
+	}
+}
+
+/* Destroys the batcher while requests are under way. */
+static void destroy_now(void)
+{
+	rnl_batcher_destroy(b.batcher);
+	b.batcher = NULL;
+	look();
+	for (unsigned i = 0; i < REQUESTS; i++)
+		must(b.requests[i].state != COMMITTED);
+	rnl_cq_destroy(b.cq);
+}
+
+/* Calls that a batcher with a resident kernel needs more than others. */
+static void resident_call(struct request *r, unsigned how)
+{
+	const int ret = r->state == COMMITTED ? rnl_job_cancel(&r->request.job) : -EBUSY;
+
+	must(ret == -EBUSY || ret == -EALREADY);
+	if (how & 0x8000 && how & 0x4000)
+		destroy_now();
+	else
+		request_often(r, how);
+}
+
 void batch_call(unsigned which, unsigned how)
 {
 	struct request *r = &b.requests[which / 4 % REQUESTS];
 
 	if (!batch_begin(how))
 		return;
+	if (which / 4 >= 4 * REQUESTS) {
+		resident_call(r, how);
+		return;
+	}
 	switch (which % 4) {
 	case 0:
-		reserve(r, how * 2654435761u);
+		reserve(r, how);
 		break;
 	case 1:
 		commit(r);
@@ -375,6 +457,8 @@ void batch_call(unsigned which, unsigned how)
 	default:
 		if (which % 4 == 3)
 			look();
+		else
+			(void)await(r, how);
 		release(r);
 	}
 }
@@ -391,7 +475,7 @@ void batch_end(void)
 	must(!rnl_batcher_read_stats(b.batcher, &stats));
 	must(stats.requests == b.nr_done && stats.failed == b.nr_failed);
 	must(stats.cancelled == b.nr_cancelled && stats.refused == b.nr_refused);
-	must(stats.batches <= b.nr_done && stats.largest <= 4);
+	must(stats.batches <= b.nr_done && stats.largest <= 4 && stats.resident <= b.nr_done);
 	rnl_batcher_destroy(b.batcher);
 	rnl_cq_destroy(b.cq);
 	b.batcher = NULL;

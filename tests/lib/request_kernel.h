@@ -16,8 +16,7 @@
 	static int part_name##_launch(struct rnl_dim grid, struct rnl_dim block, \
 				      const void *args, void *stream) \
 	{ \
-		enum { NOT_SUPPORTED = 801 };	/* cudaError_t */ \
-		return !fake_launch ? NOT_SUPPORTED : \
+		return !fake_launch ? 801 : /* cudaErrorNotSupported */ \
 		       fake_launch(((const args_type *)args)->run, grid, block, args, \
 				   sizeof(args_type), stream); \
 	} \

@@ -11,15 +11,21 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Prints the seed, so a run can be repeated. */
-static inline uint64_t test_seed(void)
+/* Returns the seed that was given, or one from the clock. */
+static inline uint64_t seed_choose(void)
 {
 	const char *given = getenv("RNL_TEST_SEED") ? getenv("RNL_TEST_SEED") : getenv("SIM_SEED");
 	struct timespec ts;
-	uint64_t value;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	value = given ? strtoull(given, NULL, 0) : (uint64_t)ts.tv_nsec * 2654435761u + 1;
+	return given ? strtoull(given, NULL, 0) : (uint64_t)ts.tv_nsec * 2654435761u + 1;
+}
+
+/* Prints the seed, so a run can be repeated. */
+static inline uint64_t test_seed(void)
+{
+	const uint64_t value = seed_choose();
+
 	printf("RNL_TEST_SEED=%llu\n", (unsigned long long)value);
 	fflush(stdout);
 	return value;

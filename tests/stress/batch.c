@@ -7,7 +7,7 @@
  */
 #include <runnel/batch.h>
 
-#include "batch.h"
+#include "answering.h"
 #include "seed.h"
 
 #define NR_PRODUCERS 4
@@ -46,6 +46,20 @@ static void say(struct producer *p, const char *what)
 {
 	if (!p->wrong)
 		p->wrong = what;
+}
+
+/* Makes a batcher, whose kernel may be resident: that is answering.h's then. */
+static struct rnl_batcher *some_batcher(struct rnl_pool *pool, struct kind *kind)
+{
+	static struct answering zero;
+	struct rnl_batcher *batcher = NULL;
+
+	if (!(kind->attr.flags & RNL_BATCHER_RESIDENT))
+		return batcher_of(pool, kind);
+	kind->attr.kernel = &answering;
+	kind->attr.arg = &zero;
+	must(rnl_batcher_create(&batcher, pool, &kind->attr));
+	return batcher;
 }
 
 /* ---- an item ------------------------------------------------------------- */
@@ -204,7 +218,9 @@ static struct kind draw_kind(uint64_t *random)
 	static const size_t sizes[] = { 1, 4, 60, 64, 500, 4096 };
 	const bool variable = (on_host() || test_fake()) && draw(random, 2);
 	const uint32_t copy = draw(random, 2) ? RNL_BATCHER_ALWAYS_COPY : 0;
-	struct kind kind = kind_of(copy | (variable ? RNL_BATCHER_VARIABLE : 0),
+	const uint32_t resident = (on_host() || test_fake()) && draw(random, 2) ?
+				  RNL_BATCHER_RESIDENT | RNL_BATCHER_SHARED : 0;
+	struct kind kind = kind_of(copy | resident | (variable ? RNL_BATCHER_VARIABLE : 0),
 				   sizes[draw(random, 6)],
 				   draw(random, 5) ? sizes[draw(random, 6)] : 0);
 
@@ -222,7 +238,8 @@ static void round_of(struct rnl_pool *pool, uint64_t seed, uint64_t *random)
 	static struct producer producers[NR_PRODUCERS];
 	const unsigned lasts_ms = (unsigned)(ROUND_MS * test_scale());
 	struct kind kind = draw_kind(random);
-	struct rnl_batcher *batcher = batcher_of(pool, &kind);
+	struct rnl_batcher *batcher = some_batcher(pool, &kind);
+	const uint64_t executed = answering_nr() - nr_committed;
 	_Atomic bool over = false;
 
 	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
@@ -253,6 +270,8 @@ static void round_of(struct rnl_pool *pool, uint64_t seed, uint64_t *random)
 		rnl_cq_destroy(producers[i].cq);
 	}
 	ck_assert_uint_eq(nr_committed, nr_done);
+	if (kind.attr.kernel)
+		ck_assert_uint_eq(answering_nr() - nr_committed, executed);
 }
 
 TEST(every_request_ends_once_and_right, .timeout_s = 30 + stress_seconds(3))
@@ -312,15 +331,13 @@ static void *send_lone(void *arg)
 	return NULL;
 }
 
-TEST(no_commit_goes_unheard, .timeout_s = 30 + stress_seconds(3))
+static void send_pairs(struct rnl_pool *pool, uint64_t seed, uint32_t flags)
 {
-	uint64_t seed = test_seed();
-	struct rnl_pool *pool = pool_of(WORKERS);
-	struct kind kind = kind_of(0, 64, 64);
+	struct kind kind = kind_of(flags, 64, 64);
 	struct lone pair[PAIR];
 
 	for (kind.attr.max_in_flight = 1; kind.attr.max_in_flight <= 4; kind.attr.max_in_flight++) {
-		struct rnl_batcher *batcher = batcher_of(pool, &kind);
+		struct rnl_batcher *batcher = some_batcher(pool, &kind);
 		_Atomic unsigned nr_there = 0;
 
 		for (unsigned i = 0; i < PAIR; i++) {
@@ -334,5 +351,24 @@ TEST(no_commit_goes_unheard, .timeout_s = 30 + stress_seconds(3))
 		}
 		rnl_batcher_destroy(batcher);
 	}
+}
+
+TEST(no_commit_goes_unheard, .timeout_s = 30 + stress_seconds(3))
+{
+	struct rnl_pool *pool = pool_of(WORKERS);
+
+	send_pairs(pool, test_seed(), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(no_lone_request_is_lost_or_executed_twice, .timeout_s = 30 + stress_seconds(3))
+{
+	const unsigned executed = answering_nr(), nr = 4 * PAIR * (unsigned)(NR_LONE / test_scale());
+	struct rnl_pool *pool;
+
+	skip_unless_kernels();
+	pool = pool_of(WORKERS);
+	send_pairs(pool, test_seed(), RNL_BATCHER_RESIDENT | RNL_BATCHER_SHARED);
+	ck_assert_uint_eq(answering_nr() - executed, nr);
 	rnl_pool_destroy(pool);
 }

@@ -3,6 +3,7 @@
 #ifndef TORTURE_KERNEL_H
 #define TORTURE_KERNEL_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <runnel.h>
 #include <runnel/batch.h>
@@ -47,11 +48,26 @@ struct echo_args {
 
 extern const struct rnl_kernel mix, unpack, echo_kernel;
 
+/*
+ * A function for one request: the output is its input, cut off, or followed by FILLER; the input's
+ * first byte says which number of the batcher's `arg` counts its executions.
+ */
+#define ANSWERS_MAX 32
+struct answer_counts {
+	uint32_t nr[ANSWERS_MAX];
+};
+/* The result, for C and CUDA C; some requests fail. */
+#define ANSWER(last_byte, bytes) ((last_byte) % 16 == 5 ? -EPROTO : (int)(bytes))
+
+extern const struct rnl_request_kernel answer;
+
 /* The GPU versions, if nvcc has built them. */
 extern const struct rnl_kernel echo_gpu, mix_gpu, unpack_gpu;
 #pragma weak echo_gpu
 #pragma weak mix_gpu
 #pragma weak unpack_gpu
+extern const struct rnl_request_kernel answer_gpu;
+#pragma weak answer_gpu
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fake_cudart/fake_cudart.h"
 
@@ -151,13 +150,11 @@ void options_parse(int argc, char **argv)
 {
 	static char name[] = "torture";
 	const char *scale = getenv("RNL_TEST_SCALE");
-	struct timespec ts;
 	int option;
 
-	clock_gettime(CLOCK_REALTIME, &ts);
 	options = (struct options){ .device = "host", .seconds = 10, .first_round = 1,
 				    .scale = scale && atof(scale) > 0 ? atof(scale) : 1,
-				    .seed = (uint64_t)ts.tv_nsec * 2654435761u + 1 };
+				    .seed = seed_choose() };
 	if (argc)
 		argv[0] = name;	/* getopt_long() prints it */
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

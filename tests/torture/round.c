@@ -233,6 +233,7 @@ static const struct {
 	{ "fans", fans_begin, 2 },
 	{ "crowds", crowds_begin, 2 },
 	{ "echoes", echoes_begin, 2 },
+	{ "mail", mail_begin, 2 },
 };
 
 const char *maker_name(unsigned i)
@@ -377,6 +378,7 @@ static void finish(struct round *r)
 	halts_end();
 	seats_join(r, MAKES);
 	batch_end(r);
+	mail_end(r);
 	r->over = true;
 	seats_join(r, MEDDLES);
 	if (r->failing)

@@ -147,6 +147,9 @@ static inline bool memory_lacks(void)
 	X(JOINS, "joins") \
 	X(TURNS_TAKEN, "turns") \
 	X(REQUESTS, "requests") \
+	X(RESIDENT, "answered by leases") \
+	X(TAKEN_BACK, "taken back") \
+	X(LEASES, "leases") \
 	X(MAPS, "maps") \
 	X(BUFFERS, "buffers") \
 	X(CLASSES, "classes") \
@@ -265,6 +268,7 @@ struct round {
 	_Atomic uint64_t failed_at_ns;	/* when the device failed; 0: not failed */
 	struct rnl_batcher *batcher;
 	struct batch *batch;
+	struct mail *mail;
 	_Atomic bool others;		/* maps or batches: the pool has other jobs, too */
 	struct holders *holders;
 	struct crowd *crowd;
@@ -376,6 +380,8 @@ void jobs_print(const struct round *r);	/* the records of unfinished jobs */
 void jobs_cancel_some(struct round *r, uint64_t *random);
 void batch_begin(struct round *r);
 void batch_end(struct round *r);	/* before the pool's end */
+void mail_begin(struct round *r);
+void mail_end(struct round *r);		/* likewise */
 void chains_begin(struct round *r);
 void holds_begin(struct round *r);
 void holds_end(struct round *r);
