@@ -14,6 +14,7 @@
 #include "change.h"
 #include "host_kernel.h"
 #include "pool.h"
+#include "sanitizers.h"
 #include "seed.h"
 
 /* Defined by the double: tests/fake_cudart/fake_cudart.h. */
@@ -583,6 +584,8 @@ TEST(a_node_keeps_its_kernel, .timeout_s = 60)
 
 	if (!test_fake())
 		test_skip("only the double counts the driver's calls");
+	if (THREAD_SANITIZED)
+		test_skip("jobs are slow with ThreadSanitizer, and end their groups early");
 	begin(mixed_fn);
 	if (!has_graphs())
 		test_skip("the toolkit is older than CUDA 13");
