@@ -491,6 +491,8 @@ void rnl__batch_done(struct rnl_job *job)
 		complete_all(batch, error);
 	else
 		batch_fail_all(batch, error);
+	if (batch->batcher->resident)
+		rnl__resident_look(batch->batcher->resident);
 	if (rnl__pool_failed(batch->batcher->pool))
 		rnl__pool_wake_batches(batch->batcher->pool);
 	batch->ran = false;

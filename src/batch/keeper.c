@@ -312,6 +312,8 @@ static void resident_describe(struct rnl__resident *r, struct rnl_batcher *b,
 
 	r->b = b;
 	r->shared = attr->flags & RNL_BATCHER_SHARED;
+	r->spin_ns = 1000ull * attr->spin_us;
+	r->spinner.look = rnl__resident_spin;
 	r->nr = attr->nr_mailboxes ? attr->nr_mailboxes : RNL__MAILBOXES_DEFAULT;
 	r->max_in = (uint32_t)rnl__smaller(b->in_bytes, RNL__MAILBOX_BYTES);
 	r->kernel = kernel->lease ? *kernel->lease : (struct rnl_kernel){ .name = kernel->name };
@@ -368,6 +370,8 @@ void rnl__resident_end(struct rnl_batcher *b)
 
 	if (!r || !r->started)
 		return;
+	/* No request is under way, so no thread asks. */
+	rnl__spinner_end(b->pool, &r->spinner);
 	rnl__figure_write(&r->ends, true);
 	/* [resident.K3] full barrier: `ends`, then the look for a sleeper; pairs with [eventcount.L2] */
 	rnl__full_barrier();

@@ -17,6 +17,7 @@
 #include "sys/thread_state.h"
 #include "memory/event_cache.h"
 #include "pool/directory.h"
+#include "pool/spinner.h"
 #include "pool/timer.h"
 #include "pool/waitq.h"
 #include "pool/tally.h"
@@ -85,6 +86,9 @@ struct rnl_pool {
 
 	struct rnl__idle_set idle_set;		/* of the staff */
 	struct rnl__idle_set class_idle_set;	/* of classes' own workers */
+
+	/* Owners that wait for a spinner, or NULL. */
+	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl__spinner *) spinners[RNL__SPINNERS_MAX];
 
 	/* Changed by resizes; see staff.c. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t staff; /* generation << 32 | nr */
