@@ -26,6 +26,27 @@
 #define SLICE_NS 1000000u	/* a lease that takes longer shares the device with other processes, ... */
 #define OFF_NS 100000000u	/* ... and none follows for this long */
 
+/* Notes for the pool's health that a lease does not end.  A pool notes one at a time. */
+static void note_hung(struct rnl__resident *r)
+{
+	struct rnl_pool *pool = r->b->pool;
+
+	if (r->hung || rnl__peek(&pool->hung))
+		return;
+	r->hung = true;
+	rnl__figure_write(&pool->hung_since, r->running_since);
+	/* [keeper.H1] release: publishes the time; pairs with [stats.H5] */
+	atomic_store_explicit(&pool->hung, r->name, memory_order_release);
+}
+
+static void forget_hung(struct rnl__resident *r)
+{
+	if (r->hung)
+		/* relaxed: there is nothing to read then */
+		atomic_store_explicit(&r->b->pool->hung, NULL, memory_order_relaxed);
+	r->hung = false;
+}
+
 /*
  * Counts the leases that have ended: all their blocks have left.  If that takes long, asks the driver: it
  * finds out whether the device has failed.
@@ -41,8 +62,10 @@ static void count_ended(struct rnl__resident *r, uint64_t now)
 	}
 	if (ended < r->launched && (int64_t)(now - r->launched_at) > (int64_t)SLICE_NS && r->device->ops->idle())
 		ended = r->launched;
-	if (ended != r->ended)
+	if (ended != r->ended) {
 		r->running_since = 0;
+		forget_hung(r);
+	}
 	r->ended = ended;
 }
 
@@ -124,7 +147,10 @@ static void watch(struct rnl__resident *r, uint64_t now)
 		r->running_since = now;
 	if (now - r->running_since > SLICE_NS && !r->shared)
 		stay_away(r, now);
-	if (now - r->running_since < RETURNS_NS || r->reported)
+	if (now - r->running_since < RETURNS_NS)
+		return;
+	note_hung(r);
+	if (r->reported)
 		return;
 	r->reported = true;
 	rnl__pool_log(r->b->pool, RNL_LOG_ERROR, "the resident kernel %s has not ended for %u ms, and its "
@@ -190,6 +216,7 @@ static int keeper_set_up(struct rnl__resident *r)
 
 static void keeper_tear_down(struct rnl__resident *r)
 {
+	forget_hung(r);
 	if (r->args.next) {
 		/* The last lease may not have ended quite. */
 		(void)r->device->ops->wait(RNL__NEVER);
@@ -311,6 +338,7 @@ static void resident_describe(struct rnl__resident *r, struct rnl_batcher *b,
 	uint32_t most;
 
 	r->b = b;
+	r->name = kernel->name;
 	r->shared = attr->flags & RNL_BATCHER_SHARED;
 	r->spin_ns = 1000ull * attr->spin_us;
 	r->spinner.look = rnl__resident_spin;

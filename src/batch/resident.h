@@ -50,6 +50,7 @@ struct rnl__resident {
 	struct rnl__device *device;
 	unsigned device_index, nr;	/* nr: mailboxes */
 	uint32_t max_in;		/* most bytes of a request */
+	const char *name;		/* of the request kernel */
 	struct rnl_kernel kernel;
 	struct rnl_dim block;
 	bool shared;			/* RNL_BATCHER_SHARED */
@@ -76,6 +77,7 @@ struct rnl__resident {
 	uint64_t running_since;		/* when a lease was first seen to serve; 0: none does */
 	bool failed_to_launch;
 	bool reported;			/* that its function does not return */
+	bool hung;			/* the pool's health has it: its lease does not end */
 	bool sliced;			/* it was reported that other processes have the device, too */
 	uint64_t off_until;		/* no lease follows before this time */
 

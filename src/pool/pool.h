@@ -115,6 +115,10 @@ struct rnl_pool {
 
 	struct rnl__event_cache timers[RNL_DEVICES_MAX]; /* events of maps */
 
+	/* The request kernel whose lease has not ended for a while, or NULL; and since when. */
+	_Atomic(const char *) hung;
+	_Atomic uint64_t hung_since;
+
 	pthread_mutex_t tracing;	/* held to start or end a trace */
 	struct rnl__trace *trace;	/* the running trace, or NULL; under `tracing` */
 	void (*end_trace)(struct rnl_pool *pool); /* ends the running trace; NULL: no trace yet */
