@@ -6,6 +6,7 @@
 
 #include "batch/resident.h"
 #include "job/job.h"
+#include "job/waits.h"
 #include "pool/classes.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
@@ -13,6 +14,8 @@
 #include "sys/fence.h"
 #include "sys/latch.h"
 #include "sys/sizes.h"
+#include "sys/text.h"
+#include "sys/thread.h"
 #include "sys/thread_state.h"
 #include "worker/complete.h"
 
@@ -40,6 +43,18 @@ static void leave(struct rnl_batcher *b)
 static bool is_reported(const struct rnl_job *job)
 {
 	return job->barrier || rnl__job_cq_of(job) || rnl__job_callback_of(job);
+}
+
+/* Records an answered request in the pool's trace. */
+static void trace_request(struct rnl__resident *r, const struct rnl__mail *mail)
+{
+	struct rnl__wait answered = {
+		.begin = rnl__figure_read(&mail->m->sent_at), .end = rnl__now(), .tid = rnl__thread_tid(),
+		.class = r->b->class_id,
+	};
+
+	rnl__text_copy(answered.kernel, sizeof(answered.kernel), r->name);
+	rnl__waits_add(r->b->pool, &answered);
 }
 
 /* Sets the result of a request, and reports it, which a worker does. */
@@ -81,6 +96,8 @@ static bool end_answered(struct rnl__resident *r, const struct rnl__mail *mail)
 		return false;
 	}
 	result = rnl__mailbox_read(mail, out, (uint32_t)b->out_bytes);
+	if (rnl__pool_traced(b->pool))
+		trace_request(r, mail);
 	rnl__mailbox_end(mail);
 	rnl__figure_add_any(&r->answered, 1);
 	if (result < 0)
