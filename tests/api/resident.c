@@ -115,9 +115,10 @@ TEST(results_of_the_function_are_those_of_the_requests)
 
 static _Atomic unsigned nr_called;
 
+/* The job is done before, and may be in use again. */
 static void count_call(struct rnl_job *job)
 {
-	ck_assert_int_eq(job->result, 0);
+	(void)job;
 	nr_called++;
 }
 
