@@ -115,6 +115,7 @@ TEST(a_lease_that_takes_too_long_is_followed_by_none_for_a_while)
 /* ---- health ---------------------------------------------------------------- */
 
 static _Atomic(struct gate *) held_at;
+static _Atomic bool dies;		/* a fault ends the kernel there, and so the device */
 
 static int held_fn(const struct rnl_request_view *view)
 {
@@ -123,10 +124,23 @@ static int held_fn(const struct rnl_request_view *view)
 	(void)view;
 	if (gate)
 		gate_wait(gate);
+	if (dies) {
+		fake_fail_sticky(719);
+		for (;;)
+			pause();
+	}
 	return 0;
 }
 
 HOST_REQUEST_KERNEL(held_kernel, held_fn);
+
+static _Atomic unsigned nr_calls;
+
+static void note_call(struct rnl_job *job)
+{
+	(void)job;
+	nr_calls++;
+}
 
 static struct rnl_health health_of(struct rnl_pool *pool)
 {
@@ -197,6 +211,53 @@ TEST(health_names_a_request_kernel_that_does_not_return)
 		}
 		let_go(pool, &request, &gate);
 	}
+	end(pool, batcher);
+}
+
+/* ---- failures -------------------------------------------------------------- */
+
+/* The lease never writes that it has ended. */
+TEST(a_fault_in_a_lease_ends_all_requests_with_an_error)
+{
+	struct rnl_batcher_attr attr = answering_attr(NULL, RNL_BATCHER_RESIDENT, BYTES, 0);
+	struct rnl_batcher *batcher;
+	struct rnl_request requests[3];
+	struct rnl_pool *pool;
+	struct gate gate;
+
+	if (!test_fake())
+		test_skip("a_fault_in_a_lease_ends_all_requests_with_an_error: needs the double");
+	skip_unless_answering();
+	pool = pool_of(2);
+	attr.kernel = &held_kernel;
+	attr.spin_us = 10000;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	/* Until the first one is held in a lease. */
+	do {
+		held_at = NULL;
+		ask_until_resident(batcher, BYTES, 0, 1);
+		gate = (struct gate)GATE_INIT;
+		held_at = &gate;
+		for (unsigned i = 0; i < COUNT(requests); i++) {
+			request_of(&requests[i], NULL);
+			if (i == 2)
+				must(rnl_job_set_on_done(&requests[i].job, note_call));
+			send(batcher, &requests[i], BYTES, i);
+			if (!i)
+				gate_await(&gate, 1);
+		}
+		dies = requests[0].answers;
+		gate_open(&gate);
+		for (unsigned i = 0; i < COUNT(requests); i++) {
+			must(rnl_job_wait(&requests[i].job, RNL_FOREVER));
+			if (dies)
+				ck_assert_int_eq(requests[i].job.result, -EIO);
+		}
+		ck_eventually(nr_calls > 0);
+		for (unsigned i = 0; i < COUNT(requests); i++)
+			must(rnl_request_release(&requests[i]));
+		nr_calls = 0;
+	} while (!dies);
 	end(pool, batcher);
 }
 
