@@ -75,6 +75,7 @@ static void report(struct rnl_job *job, int result)
  */
 static void leave_to_worker(struct rnl__resident *r, const struct rnl__mail *mail)
 {
+	rnl__spinner_set(&r->spinner, false);
 	rnl__schedule_ask(r->b);
 	rnl__mailbox_put_back(mail);
 }

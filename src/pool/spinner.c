@@ -46,8 +46,7 @@ struct rnl__spinner *rnl__spinner_take(struct rnl_pool *pool)
 		s = atomic_exchange_explicit(&pool->spinners[i], NULL, memory_order_acquire);
 		if (!s)
 			continue;
-		/* relaxed: a hint */
-		atomic_store_explicit(&s->spins, true, memory_order_relaxed);
+		rnl__spinner_set(s, true);
 		return s;
 	}
 	return NULL;
@@ -55,8 +54,7 @@ struct rnl__spinner *rnl__spinner_take(struct rnl_pool *pool)
 
 void rnl__spinner_leave(struct rnl__spinner *s)
 {
-	/* relaxed: a hint */
-	atomic_store_explicit(&s->spins, false, memory_order_relaxed);
+	rnl__spinner_set(s, false);
 	(void)rnl__latch_drop(&s->users, 1);
 }
 

@@ -101,10 +101,17 @@ static bool idle_spin_until(struct rnl__worker *w, uint64_t until, struct rnl__s
 		}
 		if (idle_busy(w))
 			return true;
-		if (s)
+		if (s) {
+			rnl__spinner_set(s, true);
 			until = rnl__figure_read(&s->until);
+		}
 	} while (rnl__now() < until);
 	return false;
+}
+
+bool rnl__idle_soon(struct rnl__worker *w)
+{
+	return w->in_staff && !w->inflight.first && !has_job(w);
 }
 
 /* Begins a wait: wakes waiters for idle workers, and spins.  Returns true if work came. */
@@ -123,7 +130,7 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	if (w->track && !f->first)
 		rnl__track_idle(w->track, now);
 	spin_ns = f->first ? pool->spin_ns : w->own.spin_ns ? w->own.spin_ns : idle_spin(pool);
-	spinner = f->first || !w->in_staff ? NULL : rnl__spinner_take(pool);
+	spinner = rnl__idle_soon(w) ? rnl__spinner_take(pool) : NULL;
 	/* A spin does not see a mark that only the driver reports. */
 	if (!spinner && (!spin_ns || rnl__inflight_silent(f)))
 		return false;
