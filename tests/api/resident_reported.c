@@ -48,22 +48,30 @@ static void end(struct rnl_pool *pool, struct rnl_batcher *batcher)
 	rnl_pool_destroy(pool);
 }
 
-/* Commits a request that is reported. */
-static void ask_how(struct rnl_pool *pool, struct rnl_batcher *batcher, struct asked *asked, enum how how,
-		    uint64_t seed)
+static void set_how(struct asked *asked, enum how how)
 {
 	struct rnl_job *job = &asked->request.job;
 
-	asked->called = false;
-	request_of(&asked->request, asked);
 	if (how == BY_QUEUE)
 		must(rnl_job_set_cq(job, asked->cq));
 	if (how == BY_CALLBACK)
 		must(rnl_job_set_on_done(job, note_call));
-	must(rnl_barrier_init(&asked->barrier, pool));
 	if (how == BY_BARRIER)
 		must(rnl_barrier_add(&asked->barrier, job));
+}
+
+/* Commits a request that is reported.  This is known before the reserve, or not until after it. */
+static void ask_how(struct rnl_pool *pool, struct rnl_batcher *batcher, struct asked *asked, enum how how,
+		    uint64_t seed)
+{
+	asked->called = false;
+	request_of(&asked->request, asked);
+	must(rnl_barrier_init(&asked->barrier, pool));
+	if (seed % 2)
+		set_how(asked, how);
 	must(rnl_batcher_reserve(batcher, &asked->request, BYTES, RNL_FOREVER));
+	if (!(seed % 2))
+		set_how(asked, how);
 	request_fill(&asked->request, seed);
 	must(rnl_request_commit(&asked->request));
 }
@@ -248,12 +256,32 @@ TEST(a_worker_stops_spinning_for_a_job)
 	end(asker.pool, asker.batcher);
 }
 
-static uint64_t nr_sleeps(struct rnl_pool *pool)
+/* A batch is a job, and so is what the keeper asks for if no worker spins. */
+TEST(a_request_that_a_worker_spins_for_needs_no_job)
 {
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct asked asked = { .cq = NULL };
+	const double until = seconds_now() + PATIENCE_S;
+	struct rnl_batcher *batcher;
+	struct answering *a;
+	struct rnl_pool *pool;
+	uint64_t resident, jobs;
 
-	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
-	return stats.slept;
+	skip_unless_answering();
+	asked.cq = cq_of();
+	pool = answering_pool(2, &a);
+	batcher = spinning_batcher(pool, a, 1000);
+	for (uint64_t i = 0;; i++) {
+		ck_assert(seconds_now() < until);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		resident = counts_of(batcher).resident;
+		jobs = figures_of(pool).accepted;
+		ask_how(pool, batcher, &asked, BY_QUEUE, i);
+		answer_how(&asked, BY_QUEUE, i);
+		if (counts_of(batcher).resident > resident && figures_of(pool).accepted == jobs)
+			break;
+	}
+	end(pool, batcher);
+	rnl_cq_destroy(asked.cq);
 }
 
 TEST(a_worker_sleeps_when_no_request_comes)
@@ -269,9 +297,9 @@ TEST(a_worker_sleeps_when_no_request_comes)
 	batcher = spinning_batcher(pool, a, 2000);
 	for (unsigned i = 0; i < 5; i++) {
 		/* From the second time on it has spun since it last slept. */
-		before = nr_sleeps(pool);
+		before = figures_of(pool).slept;
 		ask_until(pool, batcher, &asked, BY_CALLBACK, 1);
-		ck_eventually(nr_sleeps(pool) > before);
+		ck_eventually(figures_of(pool).slept > before);
 	}
 	end(pool, batcher);
 }
