@@ -110,8 +110,11 @@ enum rnl_batcher_flags {
 	 * that somebody waits for by rnl_job_wait() then needs no driver call and no worker: its
 	 * commit writes it to a mailbox in page-locked memory, which the resident kernel polls, and
 	 * the waiting thread reads the answer from there. Requests that come while a batch is
-	 * queued, and those with a callback, a completion queue or a barrier, go in batches, as do
-	 * all requests of batchers with more than 12 KiB of input or output.
+	 * queued go in batches, as do all requests of batchers with more than 12 KiB of input or
+	 * output. A request with a callback, a completion queue or a barrier takes a mailbox if a
+	 * worker spins for the answer (spin_us); otherwise it goes in a batch. Such a worker stops as
+	 * soon as it has a job; a worker of the pool then ends what is in the mailboxes 0.1 ms later.
+	 * Callbacks are called on workers only.
 	 * The resident kernel is a sequence of leases of 0.2 ms; on sm_90 and later the next one
 	 * waits on the device. So there are up to two blocks for each mailbox. The last lease ends at
 	 * most 0.6 ms after the last request: cudaFree(), cudaDeviceSynchronize() and the loading of
@@ -163,7 +166,10 @@ struct rnl_batcher_attr {
 				 * destroy. With it, RNL_BATCHER_STATUS is implied. Since: 0.2 */
 	uint32_t nr_mailboxes;	/* requests that the resident kernel has at a time, on each device;
 				 * 0: 4; at most 16. Since: 0.2 */
-	uint32_t reserved2;
+	uint32_t spin_us;	/* with RNL_BATCHER_RESIDENT: for so long after a request with a
+				 * callback, a completion queue or a barrier, a worker that has
+				 * nothing else to do spins, and looks for the answer of the next
+				 * one; 0: never; at most 10000. Since: 0.2 */
 };
 #define RNL_BATCHER_ATTR_INIT \
 	{ sizeof(struct rnl_batcher_attr), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, \
@@ -201,7 +207,8 @@ struct rnl_request {
  * @attr: copied.
  * Context: blocks while memory is page-locked.
  * Return: 0; -EINVAL an argument is NULL; attr has a wrong size, unknown flags, no fn and no
- *	kernel, RNL_BATCHER_RESIDENT without a kernel, a kernel without a function for the pool's
+ *	kernel, RNL_BATCHER_RESIDENT without a kernel, spin_us without RNL_BATCHER_RESIDENT, a kernel
+ *	without a function for the pool's
  *	devices, or an in_bytes of 0; a number is out of its range; a request or a slab has 1 GiB or more; a slab
  *	is smaller than a request; max_slabs is less than nr_slabs; cls is of another pool, or has
  *	ended; -E2BIG attr is newer than the library and sets a field that the library does not know;

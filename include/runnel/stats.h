@@ -119,7 +119,8 @@ enum rnl_health_state {
 	RNL_HEALTH_OK = 0,
 	RNL_HEALTH_OVERLOADED = 1,	/* at least 3/4 of max_queued jobs are queued at the workers, or
 					 * in a class 3/4 of the class's max_queued */
-	RNL_HEALTH_STUCK = 2,		/* a worker has spent more than stuck_ms on one job */
+	RNL_HEALTH_STUCK = 2,		/* a worker has spent more than stuck_ms on one job, or a lease
+					 * of a resident kernel has not ended for so long */
 	RNL_HEALTH_FAILED = 3		/* the device has failed: a new process is needed */
 };
 
@@ -142,9 +143,10 @@ struct rnl_health {
 	uint32_t size;			/* sizeof(struct rnl_health) */
 	uint32_t state;			/* enum rnl_health_state: the worst state that is true */
 	int32_t device_error;		/* CUDA's code if the device has failed; -1: no code */
-	uint32_t nr_stuck;		/* workers that are stuck */
+	uint32_t nr_stuck;		/* workers that are stuck; a resident kernel counts as one */
 	uint32_t stuck_worker;		/* the worker that has been stuck for the longest time;
-					 * RNL_WORKERS_MAX: the timer thread, in a callback */
+					 * RNL_WORKERS_MAX: the timer thread, in a callback, or no
+					 * worker, but a resident kernel */
 	uint32_t on_device;		/* 1: it waits for the device; 0: it is in the function */
 	uint64_t stuck_ms;		/* time that it has been stuck, accurate to some ms */
 	const struct rnl_job *stuck_job; /* its job; only to compare: it may be done by now */
@@ -155,9 +157,12 @@ struct rnl_health {
 	uint32_t max_unfinished;	/* 0: unfinished jobs are not listed */
 	uint32_t nr_unfinished;		/* jobs that have started and are not done, even those that
 					 * do not fit in the array; 0 if max_unfinished is 0 */
+	const char *stuck_kernel;	/* the request kernel, if a resident kernel has been stuck for
+					 * the longest time: its function does not return. Valid while
+					 * its batcher exists. NULL: it is a worker. Since: 0.2 */
 };
 #define RNL_HEALTH_INIT \
-	{ sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0 }
+	{ sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL }
 
 /*
  * Reads the health of a pool, for a server's health check. With an array, it also lists the jobs

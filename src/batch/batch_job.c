@@ -25,6 +25,7 @@
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 #include "worker/complete.h"
+#include "worker/idle.h"
 #include "sys/sizes.h"
 #include "sys/thread_state.h"
 #include "sys/tsan.h"
@@ -422,11 +423,17 @@ void rnl__batch_done(struct rnl_job *job)
 {
 	struct rnl__batch *batch = rnl_container_of(job, struct rnl__batch, job);
 	const int error = job->result < 0 ? job->result : 0;
+	struct rnl__resident *r = batch->batcher->resident;
 
+	/* A request that is committed when one of these ends finds a spinner. */
+	if (r && r->spin_ns && rnl__idle_soon(rnl__thread.worker))
+		rnl__spinner_set(&r->spinner, true);
 	if (batch->ran)
 		complete_all(batch, error);
 	else
 		batch_fail_all(batch, error);
+	if (r)
+		rnl__resident_look(r);
 	if (rnl__pool_failed(batch->batcher->pool))
 		rnl__pool_wake_batches(batch->batcher->pool);
 	batch->ran = false;

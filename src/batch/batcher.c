@@ -79,6 +79,7 @@ static int batcher_check_attr(struct rnl_pool *pool, const struct rnl_batcher_at
 		{ "max_slabs", attr->max_slabs, attr->max_slabs ? attr->nr_slabs : 0,
 		  RNL__SLABS_MAX },
 		{ "nr_mailboxes", attr->nr_mailboxes, 0, RNL__MAILBOXES_MAX },
+		{ "spin_us", attr->spin_us, 0, RNL__SPIN_US_MAX },
 	};
 	int ret;
 
@@ -86,6 +87,10 @@ static int batcher_check_attr(struct rnl_pool *pool, const struct rnl_batcher_at
 		return rnl__invalid(&pool->log, CREATE ": flags is 0x%x; 0x%x of that is not known",
 				    (unsigned)attr->flags,
 				    (unsigned)(attr->flags & ~(uint32_t)FLAGS));
+	if (attr->spin_us && !(attr->flags & RNL_BATCHER_RESIDENT))
+		return rnl__invalid(&pool->log, CREATE ": spin_us is %u, and flags lack "
+				    "RNL_BATCHER_RESIDENT: workers spin only for a resident kernel's "
+				    "answers", attr->spin_us);
 	ret = check_functions(pool, attr);
 	return ret ? ret : rnl__check_ranges(&pool->log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }

@@ -26,6 +26,27 @@
 #define SLICE_NS 1000000u	/* a lease that takes longer shares the device with other processes, ... */
 #define OFF_NS 100000000u	/* ... and none follows for this long */
 
+/* Notes for the pool's health that a lease does not end.  A pool notes one at a time. */
+static void note_hung(struct rnl__resident *r)
+{
+	struct rnl_pool *pool = r->b->pool;
+
+	if (r->hung || rnl__peek(&pool->hung))
+		return;
+	r->hung = true;
+	rnl__figure_write(&pool->hung_since, r->running_since);
+	/* [keeper.H1] release: publishes the time; pairs with [stats.H5] */
+	atomic_store_explicit(&pool->hung, r->name, memory_order_release);
+}
+
+static void forget_hung(struct rnl__resident *r)
+{
+	if (r->hung)
+		/* relaxed: there is nothing to read then */
+		atomic_store_explicit(&r->b->pool->hung, NULL, memory_order_relaxed);
+	r->hung = false;
+}
+
 /*
  * Counts the leases that have ended: all their blocks have left.  If that takes long, asks the driver: it
  * finds out whether the device has failed.
@@ -41,12 +62,14 @@ static void count_ended(struct rnl__resident *r, uint64_t now)
 	}
 	if (ended < r->launched && (int64_t)(now - r->launched_at) > (int64_t)SLICE_NS && r->device->ops->idle())
 		ended = r->launched;
-	if (ended != r->ended)
+	if (ended != r->ended) {
 		r->running_since = 0;
+		forget_hung(r);
+	}
 	r->ended = ended;
 }
 
-/* Launches the next lease.  Returns false if that failed, which is logged. */
+/* Launches the next lease.  Returns false if that failed, which is logged: then none follows for a while. */
 static bool launch(struct rnl__resident *r)
 {
 	int ret;
@@ -54,11 +77,15 @@ static bool launch(struct rnl__resident *r)
 	r->args.lease = r->launched + 1;
 	ret = r->device->ops->launch(&r->kernel, (struct rnl_dim){ r->nr, 1, 1 }, r->block, &r->args);
 	if (ret) {
-		if (!rnl__device_failed(r->device))
+		if (!rnl__device_failed(r->device) && !r->failed_to_launch)
 			rnl__pool_log(r->b->pool, RNL_LOG_ERROR, "the resident kernel %s was not launched "
-				      "(%s): requests go in batches", r->kernel.name, strerror(-ret));
+				      "(%s): requests go in batches, and it is tried again every %u ms",
+				      r->kernel.name, strerror(-ret), OFF_NS / 1000000);
+		r->failed_to_launch = true;
+		r->off_until = rnl__now() + OFF_NS;
 		return false;
 	}
+	r->failed_to_launch = false;
 	r->launched++;
 	r->launched_at = rnl__now();
 	rnl__figure_add_any(&r->leases, 1);
@@ -124,7 +151,10 @@ static void watch(struct rnl__resident *r, uint64_t now)
 		r->running_since = now;
 	if (now - r->running_since > SLICE_NS && !r->shared)
 		stay_away(r, now);
-	if (now - r->running_since < RETURNS_NS || r->reported)
+	if (now - r->running_since < RETURNS_NS)
+		return;
+	note_hung(r);
+	if (r->reported)
 		return;
 	r->reported = true;
 	rnl__pool_log(r->b->pool, RNL_LOG_ERROR, "the resident kernel %s has not ended for %u ms, and its "
@@ -137,15 +167,14 @@ static bool keep_leases(struct rnl__resident *r, uint64_t now)
 {
 	const bool ends = rnl__figure_read(&r->ends);
 	const int64_t since = (int64_t)(now - rnl__figure_read(&r->wanted));
-	const bool comes = since < (int64_t)IDLE_NS && !ends &&
-			   now >= r->off_until && !r->failed_to_launch &&
-			   !rnl__device_failed(r->device);
+	bool comes = since < (int64_t)IDLE_NS && !ends &&
+		     now >= r->off_until && !rnl__device_failed(r->device);
 
 	count_ended(r, now);
-	while (comes && r->launched - r->ended < 2 && !r->failed_to_launch)
-		r->failed_to_launch = !launch(r);
+	while (comes && r->launched - r->ended < 2)
+		comes = launch(r);
 	watch(r, now);
-	if (!comes || r->failed_to_launch)
+	if (!comes)
 		/* relaxed: a hint; a request that no block reads is taken back */
 		atomic_store_explicit(&r->open, false, memory_order_relaxed);
 	else if (rnl__mailbox_served(&r->boxes[0]))
@@ -190,6 +219,7 @@ static int keeper_set_up(struct rnl__resident *r)
 
 static void keeper_tear_down(struct rnl__resident *r)
 {
+	forget_hung(r);
 	if (r->args.next) {
 		/* The last lease may not have ended quite. */
 		(void)r->device->ops->wait(RNL__NEVER);
@@ -311,7 +341,10 @@ static void resident_describe(struct rnl__resident *r, struct rnl_batcher *b,
 	uint32_t most;
 
 	r->b = b;
+	r->name = kernel->name;
 	r->shared = attr->flags & RNL_BATCHER_SHARED;
+	r->spin_ns = 1000ull * attr->spin_us;
+	r->spinner.look = rnl__resident_spin;
 	r->nr = attr->nr_mailboxes ? attr->nr_mailboxes : RNL__MAILBOXES_DEFAULT;
 	r->max_in = (uint32_t)rnl__smaller(b->in_bytes, RNL__MAILBOX_BYTES);
 	r->kernel = kernel->lease ? *kernel->lease : (struct rnl_kernel){ .name = kernel->name };
@@ -369,6 +402,8 @@ void rnl__resident_end(struct rnl_batcher *b)
 
 	if (!r || !r->started)
 		return;
+	/* No request is under way, so no thread asks. */
+	rnl__spinner_end(b->pool, &r->spinner);
 	rnl__figure_write(&r->ends, true);
 	/* [resident.K3] full barrier: `ends`, then the look for a sleeper; pairs with [eventcount.L2] */
 	rnl__full_barrier();

@@ -158,6 +158,13 @@ void rnl__mailbox_end(const struct rnl__mail *mail)
 			      memory_order_relaxed);
 }
 
+void rnl__mailbox_put_back(const struct rnl__mail *mail)
+{
+	/* [mailbox.W4] release: the gate is open again; pairs with [mailbox.W3] */
+	atomic_store_explicit(&mail->m->word, word_of(mail->number, RNL__MAIL_SENT),
+			      memory_order_release);
+}
+
 enum rnl__mailbox_back rnl__mailbox_take_back(struct rnl__mail *mail, bool failed)
 {
 	struct rnl__mailbox *m = mail->m;
@@ -172,8 +179,7 @@ enum rnl__mailbox_back rnl__mailbox_take_back(struct rnl__mail *mail, bool faile
 		return answered ? RNL__BACK_ANSWERED : RNL__BACK_TAKEN;
 	}
 	open_gate(m, mail->number);
-	/* [mailbox.W4] release: the gate is open again; pairs with [mailbox.W3] */
-	atomic_store_explicit(&m->word, word_of(mail->number, RNL__MAIL_SENT), memory_order_release);
+	rnl__mailbox_put_back(mail);
 	return RNL__BACK_NOT;
 }
 

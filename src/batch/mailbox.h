@@ -19,6 +19,7 @@
  *	answered before it ended, so the host looks for the answer again.  Otherwise the gate opens
  *	for the next number, so later blocks do not expect this request.  The gate opens
  *	before the word changes, because another thread may close it for the next request.
+ *	A thread that may not end an answered request puts it back: it is SENT again.
  *	When the tags are used up, the pieces are cleared while no block serves the mailbox: an old
  *	piece would have a tag of the new ones.
  *	Model: tests/model/mailbox.pml.
@@ -41,7 +42,8 @@ enum rnl__mailbox_state { RNL__MAIL_ENDED, RNL__MAIL_SENT, RNL__MAIL_ENDING };
 
 struct rnl__mailbox {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word; /* number << 2 | state */
-	_Atomic uint64_t sent_at;	/* written before SENT */
+	_Atomic uint64_t sent_at;	/* written before SENT, like `reported` */
+	_Atomic bool reported;		/* its end is reported: only a worker ends it: a hint */
 	/* Constant.  The pieces and words are page-locked memory. */
 	struct rnl__answers answers;
 	struct rnl__resident *resident;
@@ -103,6 +105,9 @@ bool rnl__mailbox_take(const struct rnl__mail *mail);
 
 /* Copies the answer to @out.  Called between take and end.  Returns the request's result. */
 int rnl__mailbox_read(const struct rnl__mail *mail, void *out, uint32_t bytes);
+
+/* Leaves an answered request that was taken, or taken back, to another thread. */
+void rnl__mailbox_put_back(const struct rnl__mail *mail);
 
 /* Ends a request that was taken or taken back: the mailbox has no request any more. */
 void rnl__mailbox_end(const struct rnl__mail *mail);

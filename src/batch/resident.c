@@ -6,6 +6,7 @@
 
 #include "batch/resident.h"
 #include "job/job.h"
+#include "job/waits.h"
 #include "pool/classes.h"
 #include "pool/outside.h"
 #include "pool/pool.h"
@@ -13,6 +14,10 @@
 #include "sys/fence.h"
 #include "sys/latch.h"
 #include "sys/sizes.h"
+#include "sys/text.h"
+#include "sys/thread.h"
+#include "sys/thread_state.h"
+#include "worker/complete.h"
 
 #define CLOSE_NS 200000u	/* requests within this time follow each other closely */
 #define SPIN_NS 200000u		/* a waiting thread spins for this long, ... */
@@ -34,15 +39,66 @@ static void leave(struct rnl_batcher *b)
 	(void)rnl__latch_drop(rnl__batcher_busy(b), 1);
 }
 
-/* Ends a request whose answer this thread has taken. */
-static void end_answered(struct rnl__resident *r, const struct rnl__mail *mail)
+/* Returns true if a queue, a callback or a barrier reports the request's end. */
+static bool is_reported(const struct rnl_job *job)
+{
+	return job->barrier || rnl__job_cq_of(job) || rnl__job_callback_of(job);
+}
+
+/* Records an answered request in the pool's trace. */
+static void trace_request(struct rnl__resident *r, const struct rnl__mail *mail)
+{
+	struct rnl__wait answered = {
+		.begin = rnl__figure_read(&mail->m->sent_at), .end = rnl__now(), .tid = rnl__thread_tid(),
+		.class = r->b->class_id,
+	};
+
+	rnl__text_copy(answered.kernel, sizeof(answered.kernel), r->name);
+	rnl__waits_add(r->b->pool, &answered);
+}
+
+/* Sets the result of a request, and reports it, which a worker does. */
+static void report(struct rnl_job *job, int result)
+{
+	if (is_reported(job)) {
+		rnl__complete_request(rnl__thread.worker, job, result);
+		rnl__owed_tell(rnl__thread.worker);
+		return;
+	}
+	rnl__job_set_result(job, result);
+	rnl__job_drop(job);
+}
+
+/*
+ * Asks for a batch, whose worker calls rnl__resident_look().  If that is before the request is put back,
+ * the keeper finds the request again, and asks again.  The request is taken here, so the batcher stays.
+ */
+static void leave_to_worker(struct rnl__resident *r, const struct rnl__mail *mail)
+{
+	rnl__spinner_set(&r->spinner, false);
+	rnl__schedule_ask(r->b);
+	rnl__mailbox_put_back(mail);
+}
+
+/*
+ * Ends a request whose answer this thread has taken.  Only a worker calls callbacks, so another thread
+ * leaves a reported request to one, and returns false.
+ */
+static bool end_answered(struct rnl__resident *r, const struct rnl__mail *mail)
 {
 	struct rnl_batcher *b = r->b;
 	const uint32_t index = mail->m->index;
 	struct rnl_request *request = request_in(r, index);
 	unsigned char *out = b->slabs[RNL__BOX_SLAB].out + index * b->out_bytes;
-	const int result = rnl__mailbox_read(mail, out, (uint32_t)b->out_bytes);
+	int result;
 
+	if (is_reported(&request->job) && !rnl__pool_worker(b->pool)) {
+		leave_to_worker(r, mail);
+		return false;
+	}
+	result = rnl__mailbox_read(mail, out, (uint32_t)b->out_bytes);
+	if (rnl__pool_traced(b->pool))
+		trace_request(r, mail);
 	rnl__mailbox_end(mail);
 	rnl__figure_add_any(&r->answered, 1);
 	if (result < 0)
@@ -50,9 +106,9 @@ static void end_answered(struct rnl__resident *r, const struct rnl__mail *mail)
 	request->in = NULL;
 	request->out = b->out_bytes ? out : NULL;
 	request->job.device_error = 0;
-	rnl__job_set_result(&request->job, result);
-	rnl__job_drop(&request->job);
+	report(&request->job, result);
 	leave(b);
+	return true;
 }
 
 /* Puts a request on the list of late requests: it goes in a batch. */
@@ -78,10 +134,7 @@ static void end_taken_back(struct rnl__resident *r, const struct rnl__mail *mail
 /* Ends the request if it is answered.  Returns true if this thread has ended it. */
 bool rnl__resident_try_end(struct rnl__resident *r, struct rnl__mail *mail)
 {
-	if (!rnl__mailbox_answered(mail) || !rnl__mailbox_take(mail))
-		return false;
-	end_answered(r, mail);
-	return true;
+	return rnl__mailbox_answered(mail) && rnl__mailbox_take(mail) && end_answered(r, mail);
 }
 
 /* Takes the request back if no block serves its mailbox.  Returns true if this thread has ended it. */
@@ -93,8 +146,7 @@ bool rnl__resident_try_take_back(struct rnl__resident *r, struct rnl__mail *mail
 		return false;
 	switch (rnl__mailbox_take_back(mail, failed)) {
 	case RNL__BACK_ANSWERED:
-		end_answered(r, mail);
-		return true;
+		return end_answered(r, mail);
 	case RNL__BACK_TAKEN:
 		end_taken_back(r, mail);
 		return true;
@@ -103,12 +155,26 @@ bool rnl__resident_try_take_back(struct rnl__resident *r, struct rnl__mail *mail
 	}
 }
 
+void rnl__resident_look(struct rnl__resident *r)
+{
+	struct rnl__mail mail;
+
+	for (unsigned i = 0; i < r->nr; i++)
+		if (rnl__figure_read(&r->boxes[i].reported) && rnl__mailbox_look(&r->boxes[i], &mail))
+			(void)rnl__resident_try_end(r, &mail);
+}
+
+void rnl__resident_spin(struct rnl__spinner *s)
+{
+	rnl__resident_look(rnl_container_of(s, struct rnl__resident, spinner));
+}
+
 /* ---- producers ------------------------------------------------------------- */
 
-/* Returns true if a queue, a callback or a barrier reports the request's end. */
-static bool is_reported(const struct rnl_job *job)
+/* Returns true if a thread looks for the answer of such a request. */
+static bool is_awaited(struct rnl__resident *r, const struct rnl_job *job)
 {
-	return job->barrier || rnl__job_cq_of(job) || rnl__job_callback_of(job);
+	return !is_reported(job) || rnl__spinner_spins(&r->spinner);
 }
 
 static bool resident_open(struct rnl__resident *r)
@@ -146,7 +212,7 @@ bool rnl__resident_reserve(struct rnl_batcher *b, struct rnl_request *request, s
 	struct rnl__slot *slot;
 	unsigned i;
 
-	if (!resident_open(r) || bytes > r->max_in || is_reported(&request->job))
+	if (!resident_open(r) || bytes > r->max_in || !is_awaited(r, &request->job))
 		return false;
 	i = take_free(r);
 	if (i == RNL__MAILBOXES_MAX)
@@ -162,11 +228,17 @@ bool rnl__resident_reserve(struct rnl_batcher *b, struct rnl_request *request, s
 }
 
 /* Notes that a lone request came now.  Returns true if it follows another one closely. */
-static bool came(struct rnl__resident *r, uint64_t now)
+static bool came(struct rnl__resident *r, const struct rnl_job *job, uint64_t now)
 {
-	/* relaxed: times that order nothing */
-	const uint64_t last = atomic_exchange_explicit(&r->last, now, memory_order_relaxed);
+	uint64_t last;
 
+	if (is_reported(job)) {
+		if (!r->spin_ns)
+			return false;
+		rnl__spinner_ask(r->b->pool, &r->spinner, now + r->spin_ns);
+	}
+	/* relaxed: times that order nothing */
+	last = atomic_exchange_explicit(&r->last, now, memory_order_relaxed);
 	if ((int64_t)(now - last) >= (int64_t)CLOSE_NS)
 		return false;
 	rnl__figure_write(&r->wanted, now);
@@ -177,7 +249,7 @@ void rnl__resident_note(struct rnl_batcher *b, const struct rnl_job *job)
 {
 	struct rnl__resident *r = b->resident;
 
-	if (is_reported(job) || !came(r, rnl__now()))
+	if (!came(r, job, rnl__now()))
 		return;
 	/* [resident.K1] full barrier: `wanted`, then the look for a sleeper; pairs with [eventcount.L2] */
 	rnl__full_barrier();
@@ -188,18 +260,21 @@ bool rnl__resident_commit(struct rnl_batcher *b, struct rnl_request *request)
 {
 	struct rnl__resident *r = b->resident;
 	struct rnl__mailbox *m = &r->boxes[request->slot];
-	uint64_t now;
+	const bool reported = is_reported(&request->job);
+	const uint64_t now = rnl__now();
 
-	if (!resident_open(r) || is_reported(&request->job)) {
+	(void)came(r, &request->job, now);
+	if (!resident_open(r) || !is_awaited(r, &request->job)) {
 		put_late(b, request);
 		return false;
 	}
-	now = rnl__now();
-	(void)came(r, now);
 	(void)rnl__outside_enter(b->pool, RNL__OPERATION, 1);
 	rnl__latch_add(rnl__batcher_busy(b), 1);
-	/* relaxed: a waiter that finds no mailbox sleeps, and the keeper ends the request */
-	atomic_store_explicit(rnl__atomic(&request->answers), (void *)&m->answers, memory_order_relaxed);
+	rnl__figure_write(&m->reported, reported);
+	if (!reported)
+		/* relaxed: a waiter that finds no mailbox sleeps, and the keeper ends the request */
+		atomic_store_explicit(rnl__atomic(&request->answers), (void *)&m->answers,
+				      memory_order_relaxed);
 	rnl__mailbox_send(m, request->in, (uint32_t)request->in_bytes, now);
 	/* [resident.K2] full barrier: SENT, then the look for a sleeper; pairs with [eventcount.L2] */
 	rnl__full_barrier();

@@ -10,6 +10,10 @@
  *	A lone request is reserved in a mailbox if that is `open`, that is, if leases follow each
  *	other.  Its commit sends it.  The thread in rnl_job_wait() looks at the answer itself, and
  *	ends the request.  The keeper ends what no thread waits for.
+ *	A reported request, that is, one with a queue, a callback or a barrier, is ended by a worker: a
+ *	spinner (pool/spinner.h) looks at the answers.  Without a spinner such a request goes in a
+ *	batch, and asks for one.  If a spinner leaves before an answer comes, the keeper asks for a
+ *	batch, and the batch's worker ends the answered requests.
  *	A request is taken back if no block has served its mailbox for a while, say because other
  *	kernels occupy the device, and goes in a batch like a late one.  So its input and output are
  *	those of a slab: the last one, which is never opened, and whose slots and cells are the
@@ -31,11 +35,13 @@
 
 #include "batch/batcher.h"
 #include "batch/mailbox.h"
+#include "pool/spinner.h"
 #include "sys/eventcount.h"
 
 #define RNL__MAILBOXES_MAX 16u
 #define RNL__MAILBOXES_DEFAULT 4u
 #define RNL__LEASE_NS 200000u	/* a lease takes this long */
+#define RNL__SPIN_US_MAX 10000u
 #define RNL__BACK_NS 20000u	/* without a block for this long, a request is taken back */
 
 struct rnl__resident {
@@ -44,9 +50,11 @@ struct rnl__resident {
 	struct rnl__device *device;
 	unsigned device_index, nr;	/* nr: mailboxes */
 	uint32_t max_in;		/* most bytes of a request */
+	const char *name;		/* of the request kernel */
 	struct rnl_kernel kernel;
 	struct rnl_dim block;
 	bool shared;			/* RNL_BATCHER_SHARED */
+	uint64_t spin_ns;		/* of a spinner, after a reported request; 0: there is none */
 	struct rnl__lease_args args;
 	pthread_t thread;
 	bool started;			/* the thread must be joined */
@@ -61,13 +69,15 @@ struct rnl__resident {
 	_Atomic uint64_t wanted;	/* when it last followed another one closely */
 	_Atomic uint32_t free;		/* a bit for each mailbox without a request */
 	_Atomic uint32_t worn;		/* a bit for each that must be cleared before its next one */
+	struct rnl__spinner spinner;
 
 	/* Used by the keeper only. */
 	_Alignas(RNL__CACHE_LINE) uint64_t launched, ended; /* leases */
 	uint64_t launched_at;		/* when the last one was launched */
 	uint64_t running_since;		/* when a lease was first seen to serve; 0: none does */
-	bool failed_to_launch;
+	bool failed_to_launch;		/* the last launch failed, which was logged */
 	bool reported;			/* that its function does not return */
+	bool hung;			/* the pool's health has it: its lease does not end */
 	bool sliced;			/* it was reported that other processes have the device, too */
 	uint64_t off_until;		/* no lease follows before this time */
 
@@ -101,6 +111,12 @@ void rnl__resident_release(struct rnl_batcher *b, uint32_t mailbox);
 
 /* Of struct rnl__answers: ends the request of a mailbox if its answer comes soon. */
 void rnl__resident_await(struct rnl__answers *answers, struct rnl_job *job, uint64_t deadline);
+
+/* Ends the reported requests that are answered.  On a worker of the pool. */
+void rnl__resident_look(struct rnl__resident *r);
+
+/* Of struct rnl__spinner: the same. */
+void rnl__resident_spin(struct rnl__spinner *s);
 
 /* For the keeper: end a request.  Return true if this thread has ended it. */
 bool rnl__resident_try_end(struct rnl__resident *r, struct rnl__mail *mail);	/* if it is answered */

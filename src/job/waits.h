@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits that have ended, which a trace draws as arrows.
+ * Waits that have ended, which a trace draws as arrows, and requests that resident kernels answered.
  *
  * DESIGN
  *	While a trace runs, the pool has a list of the waits for its jobs and its barriers.  The
  *	trace owns the list: it gives the list to the pool when it begins, and draws the waits when
  *	it ends.  A thread records a wait when the wait is over, so the mutex that guards the list
- *	delays no job.
+ *	delays no job.  A request is recorded by the thread that ends it, which may be any.
  */
 #ifndef RNL_WAITS_H
 #define RNL_WAITS_H
@@ -17,12 +17,16 @@
 
 #include <runnel.h>
 
-/* A wait that has ended.  All times are the host's nanoseconds. */
+#define RNL__WAIT_KERNEL 48
+
+/* A wait that has ended, or an answered request.  All times are the host's nanoseconds. */
 struct rnl__wait {
 	uint64_t begin, end;
 	const void *what;		/* the job or the barrier */
 	uint32_t tid;			/* of the thread that waited */
 	bool of_job;			/* no thread waited: a job came after the barrier */
+	uint32_t class;			/* of a request: its class's id; 0: it has none */
+	char kernel[RNL__WAIT_KERNEL];	/* of a request: the request kernel's name; "": it is a wait */
 };
 
 struct rnl__waits {

@@ -17,6 +17,7 @@
 #include "sys/thread_state.h"
 #include "memory/event_cache.h"
 #include "pool/directory.h"
+#include "pool/spinner.h"
 #include "pool/timer.h"
 #include "pool/waitq.h"
 #include "pool/tally.h"
@@ -86,6 +87,9 @@ struct rnl_pool {
 	struct rnl__idle_set idle_set;		/* of the staff */
 	struct rnl__idle_set class_idle_set;	/* of classes' own workers */
 
+	/* Owners that wait for a spinner, or NULL. */
+	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl__spinner *) spinners[RNL__SPINNERS_MAX];
+
 	/* Changed by resizes; see staff.c. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t staff; /* generation << 32 | nr */
 	_Atomic uint32_t serving;	/* the generation whose keyed jobs run */
@@ -110,6 +114,10 @@ struct rnl_pool {
 	unsigned nr_made;		/* existing workers; the first `nr_workers` count */
 
 	struct rnl__event_cache timers[RNL_DEVICES_MAX]; /* events of maps */
+
+	/* The request kernel whose lease has not ended for a while, or NULL; and since when. */
+	_Atomic(const char *) hung;
+	_Atomic uint64_t hung_since;
 
 	pthread_mutex_t tracing;	/* held to start or end a trace */
 	struct rnl__trace *trace;	/* the running trace, or NULL; under `tracing` */

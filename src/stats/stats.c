@@ -180,23 +180,43 @@ static void add_unfinished_of(struct stats_look *look, struct rnl__worker *w)
 			 rnl__figure_read(&w->running_since));
 }
 
-static void stats_look_at(struct stats_look *look, struct rnl__worker *w)
+/* Something has been stuck for @busy_ns: @job of a worker, or @kernel. */
+static void add_stuck(struct stats_look *look, uint64_t busy_ns, unsigned worker, bool on_device,
+		      const struct rnl_job *job, const char *kernel)
 {
 	struct rnl_health *health = &look->health;
+
+	if (health->nr_stuck++ && busy_ns / 1000000 <= health->stuck_ms)
+		return;
+	health->stuck_worker = worker;
+	health->on_device = on_device;
+	health->stuck_ms = busy_ns / 1000000;
+	health->stuck_job = job;
+	health->stuck_kernel = kernel;
+}
+
+static void stats_look_at(struct stats_look *look, struct rnl__worker *w)
+{
 	const struct rnl_job *job;
 	bool on_device;
 	uint64_t busy_ns = busy_for(w, look->now, &job, &on_device);
 
-	if (health->max_unfinished)
+	if (look->health.max_unfinished)
 		add_unfinished_of(look, w);
-	if (busy_ns < w->pool->stuck_ns)
-		return;
-	if (!health->nr_stuck++ || busy_ns / 1000000 > health->stuck_ms) {
-		health->stuck_worker = w->index;
-		health->on_device = on_device;
-		health->stuck_ms = busy_ns / 1000000;
-		health->stuck_job = job;
-	}
+	if (busy_ns >= w->pool->stuck_ns)
+		add_stuck(look, busy_ns, w->index, on_device, job, NULL);
+}
+
+/* Looks at the lease that a keeper has found not to end. */
+static void look_at_hung(struct stats_look *look, struct rnl_pool *pool)
+{
+	/* [stats.H5] acquire: its time, or that of a later one; pairs with [keeper.H1] */
+	const char *kernel = atomic_load_explicit(&pool->hung, memory_order_acquire);
+	const uint64_t since = rnl__figure_read(&pool->hung_since);
+	const uint64_t busy_ns = look->now > since ? look->now - since : 0;
+
+	if (kernel && busy_ns >= pool->stuck_ns)
+		add_stuck(look, busy_ns, RNL_WORKERS_MAX, true, NULL, kernel);
 }
 
 int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
@@ -222,6 +242,7 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 		if (rnl__worker_is_made(rnl__worker_at(pool, i)))
 			stats_look_at(&look, rnl__worker_at(pool, i));
 	stats_look_at(&look, &pool->timer.self);
+	look_at_hung(&look, pool);
 	health->queued = rnl__pool_queued(pool) + rnl__outside_nr(pool, RNL__CLASSED);
 	health->held_ms = look.held_since < look.now ?
 			     (look.now - look.held_since) / 1000000 : 0;

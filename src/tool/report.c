@@ -175,6 +175,20 @@ static void print_classes(const struct report *r)
 	}
 }
 
+static void print_requests(const struct report *r)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < r->nr_names; i++) {
+		if (!r->requests[i])
+			continue;
+		if (!any)
+			printf("\n%-26s %10s\n", "Resident kernels", "requests");
+		any = true;
+		printf("  %-24s %10" PRIu64 "\n", r->names[i].text, r->requests[i]);
+	}
+}
+
 /* Prints the longest gaps in which certainly no job was on the device. */
 static void print_gaps(const struct overlap_figures *most)
 {
@@ -221,6 +235,7 @@ static void report_print_text(const struct report *r)
 		print_gaps(&r->most);
 	}
 	print_classes(r);
+	print_requests(r);
 	if (r->nr_causes)
 		printf("\nLikely causes, and what to do\n");
 	for (unsigned i = 0; i < r->nr_causes; i++)

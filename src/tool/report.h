@@ -93,6 +93,7 @@ struct report {
 	unsigned nr_threads;
 	int64_t threads[REPORT_THREADS];
 	struct report_name thread_names[REPORT_THREADS];
+	uint64_t requests[REPORT_NAMES];	/* by request kernel: what a resident kernel answered */
 	unsigned nr_findings;		/* findings of the guard */
 	struct report_cause findings[REPORT_CAUSES];
 

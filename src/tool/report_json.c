@@ -116,6 +116,20 @@ static void report_json_put_classes(const struct report *r)
 	tool_json_close();
 }
 
+static void put_requests(const struct report *r)
+{
+	tool_json_array("resident");
+	for (unsigned i = 0; i < r->nr_names; i++) {
+		if (!r->requests[i])
+			continue;
+		tool_json_object(NULL);
+		tool_json_text("kernel", r->names[i].text);
+		tool_json_integer("requests", (int64_t)r->requests[i]);
+		tool_json_close();
+	}
+	tool_json_close();
+}
+
 static void put_gaps(const struct overlap_figures *o)
 {
 	tool_json_array("gaps");
@@ -152,6 +166,7 @@ void report_print_json(const struct report *r)
 	put_workers(r);
 	put_devices(r);
 	report_json_put_classes(r);
+	put_requests(r);
 	put_gaps(&r->most);
 	put_pairs(&r->overlap);
 	tool_json_array("causes");

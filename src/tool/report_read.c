@@ -367,7 +367,7 @@ static int read_flight(struct reader *in, const json_t *event, bool begins, int6
 	int of;
 
 	if (!category || strcmp(category, "inflight"))
-		return 0;	/* the span of a held job */
+		return 0;	/* the span of a held job, or a request */
 	of = owner(in, category, false, false, tid);
 	if (of < 0 || get_integer(in, event, "id", 1, &id) || get_time(in, event, "ts", &s.begin))
 		return TOOL_TROUBLE;
@@ -381,6 +381,15 @@ static int read_flight(struct reader *in, const json_t *event, bool begins, int6
 	s.of = (uint16_t)of;
 	in->r->nr_flights++;
 	return add_span(in->r, &s);
+}
+
+/* Counts a request that a resident kernel answered. */
+static void read_request(struct report *r, const json_t *event, const char *name)
+{
+	const char *category = json_string_value(json_object_get(event, "cat"));
+
+	if (category && !strcmp(category, "request"))
+		r->requests[report_name_of(r, name)]++;
 }
 
 /* Stores a finding of the guard, unless an equal one is stored already. */
@@ -418,6 +427,8 @@ static int read_event(struct reader *in, const json_t *event)
 		return read_span(in, event, name, tid);
 	if (!strcmp(phase, "i"))
 		read_instant(in->r, event, name);
+	if (!strcmp(phase, "b"))
+		read_request(in->r, event, name);
 	if (!strcmp(phase, "b") || !strcmp(phase, "e"))
 		return read_flight(in, event, *phase == 'b', tid);
 	return 0;		/* arrows between spans are not needed */

@@ -217,6 +217,16 @@ static bool put_wait(struct rnl__trace *t, const struct rnl__wait *wait)
 	return true;
 }
 
+/* Writes an answered request, on the track of the thread that ended it. */
+static bool put_request(struct rnl__trace *t, const struct rnl__wait *wait, uint64_t id)
+{
+	if (!rnl__trace_fits(&t->file, 2 * RNL__TRACE_EVENT_MAX) ||
+	    (!is_worker(t, wait->tid) && !arrows_name(t, wait->tid)))
+		return false;
+	rnl__trace_request(t, wait, id);
+	return true;
+}
+
 /* Writes the arrows to waits for barriers, or else to waits for jobs. */
 static void put_joins(struct rnl__trace *t, struct rnl__trace_job **jobs, size_t nr_jobs,
 		      bool barrier)
@@ -282,10 +292,13 @@ static void put_waits(struct rnl__trace *t)
 	size_t nr = 0, nr_jobs;
 
 	for (size_t i = 0; i < a->waits.nr; i++) {
-		if (put_wait(t, &a->waits.list[i]))
-			a->waits.list[nr++] = a->waits.list[i];
+		const struct rnl__wait *wait = &a->waits.list[i];
+		const bool fits = wait->kernel[0] ? put_request(t, wait, i + 1) : put_wait(t, wait);
+
+		a->lost += !fits;
+		if (fits && !wait->kernel[0])
+			a->waits.list[nr++] = *wait;
 	}
-	a->lost += a->waits.nr - nr;
 	a->waits.nr = nr;
 	if (!jobs) {
 		a->lost += nr;

@@ -203,13 +203,25 @@ static void put_call(struct rnl__trace *t, const struct rnl__track *track,
 }
 
 /* Writes the begin or the end of an event that may overlap other events of its worker. */
-static void put_async(struct rnl__trace *t, const struct rnl__track *track, const char *name,
-		      const char *category, uint64_t id, char ph, uint64_t at)
+static void put_async(struct rnl__trace *t, uint32_t tid, const char *name, const char *category,
+		      uint64_t id, char ph, uint64_t at, const char *args)
 {
 	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"%c\","
 			 "\"id\":%" PRIu64 ",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME
-			 "}", name, category, ph, id, t->pid, track->tid,
-			 rnl__trace_time(since(t, at)));
+			 "%s}", name, category, ph, id, t->pid, tid, rnl__trace_time(since(t, at)), args);
+}
+
+void rnl__trace_request(struct rnl__trace *t, const struct rnl__wait *wait, uint64_t id)
+{
+	const char *class = wait->class ? trace_class_of(t, wait->class) : "";
+	char name[2 * RNL__WAIT_KERNEL], args[2 * RNL__CLASS_NAME + 32] = "";
+
+	quote(name, sizeof(name), wait->kernel);
+	if (*class)
+		snprintf(args, sizeof(args), ",\"args\":{\"class\":\"%s\"}", class);
+	put_async(t, wait->tid, name, "request", id, 'b', wait->begin, args);
+	put_async(t, wait->tid, name, "request", id, 'e', wait->end, "");
+	rnl__trace_mark(&t->file);
 }
 
 static void put_held(struct rnl__trace *t, const struct rnl__track *track,
@@ -217,8 +229,8 @@ static void put_held(struct rnl__trace *t, const struct rnl__track *track,
 {
 	const char *name = trace_name_of(t, (const void *)(uintptr_t)r->held.fn);
 
-	put_async(t, track, name, "held", r->id, 'b', r->held.begin);
-	put_async(t, track, name, "held", r->id, 'e', r->held.end);
+	put_async(t, track->tid, name, "held", r->id, 'b', r->held.begin, "");
+	put_async(t, track->tid, name, "held", r->id, 'e', r->held.end, "");
 	rnl__trace_mark(&t->file);
 }
 
@@ -226,16 +238,16 @@ static void put_held(struct rnl__trace *t, const struct rnl__track *track,
 static void put_cut(struct rnl__trace *t, const struct rnl__track *track,
 		    const struct rnl__track_record *r)
 {
-	put_async(t, track, "unfinished", "inflight", r->id, 'b', r->done.issued);
-	put_async(t, track, "unfinished", "inflight", r->id, 'e', r->done.done);
+	put_async(t, track->tid, "unfinished", "inflight", r->id, 'b', r->done.issued, "");
+	put_async(t, track->tid, "unfinished", "inflight", r->id, 'e', r->done.done, "");
 	rnl__trace_mark(&t->file);
 }
 
 static void put_done(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__track_record *r)
 {
-	put_async(t, track, "in flight", "inflight", r->id, 'b', r->done.issued);
-	put_async(t, track, "in flight", "inflight", r->id, 'e', r->done.done);
+	put_async(t, track->tid, "in flight", "inflight", r->id, 'b', r->done.issued, "");
+	put_async(t, track->tid, "in flight", "inflight", r->id, 'e', r->done.done, "");
 	rnl__trace_mark(&t->file);
 	if (!r->done.end)
 		return;

@@ -6,7 +6,8 @@
  *	Spans are complete events (ph X): each has its begin and its end.  The spans of a worker,
  *	and those of its device, are in the order of time.  A worker's track has its thread's ID;
  *	the track of its device has a number that no thread has.  A job in flight is also an
- *	asynchronous event (ph b, e), because several jobs are in flight at a time.
+ *	asynchronous event (ph b, e), because several jobs are in flight at a time; so is a request that
+ *	a resident kernel has answered.
  */
 #ifndef RNL_TRACE_JSON_H
 #define RNL_TRACE_JSON_H
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "job/waits.h"
 #include "watch/track.h"
 
 struct rnl__trace;
@@ -37,6 +39,9 @@ void rnl__trace_name_thread(struct rnl__trace *t, uint32_t tid);
 /* Opens a span and leaves it open: the caller adds its arguments, "}", and a mark. */
 void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *category,
 			   uint32_t tid, uint64_t begin, uint64_t end);
+
+/* Writes a request that a resident kernel answered: from its commit to the end that a thread saw. */
+void rnl__trace_request(struct rnl__trace *t, const struct rnl__wait *wait, uint64_t id);
 
 /* Writes a record.  Returns true if it is a job's, and the file has space for the job's arrow. */
 bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,

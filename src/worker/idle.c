@@ -82,8 +82,11 @@ static uint64_t idle_spin(struct rnl_pool *pool)
 	return pool->spin_cpus > awake ? SPIN_IDLE_LAST_NS : RNL__SPIN_CROWDED_NS;
 }
 
-/* Spins until there is something to do.  Returns false if the time is up. */
-static bool idle_spin_until(struct rnl__worker *w, uint64_t until)
+/*
+ * Spins until there is something to do, and looks for @s, unless that is NULL.  Returns false if the
+ * time is up, which is that of @s.
+ */
+static bool idle_spin_until(struct rnl__worker *w, uint64_t until, struct rnl__spinner *s)
 {
 	const uint32_t generation = rnl__pool_serving(w->pool);
 
@@ -92,12 +95,23 @@ static bool idle_spin_until(struct rnl__worker *w, uint64_t until)
 			if (rnl__queue_shows(&w->queue, generation) ||
 			    rnl__inflight_reached(&w->inflight))
 				return true;
+			if (s)
+				s->look(s);
 			rnl__pause();
 		}
 		if (idle_busy(w))
 			return true;
+		if (s) {
+			rnl__spinner_set(s, true);
+			until = rnl__figure_read(&s->until);
+		}
 	} while (rnl__now() < until);
 	return false;
+}
+
+bool rnl__idle_soon(struct rnl__worker *w)
+{
+	return w->in_staff && !w->inflight.first && !has_job(w);
 }
 
 /* Begins a wait: wakes waiters for idle workers, and spins.  Returns true if work came. */
@@ -105,6 +119,7 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 {
 	struct rnl_pool *pool = w->pool;
 	struct rnl__inflight *f = &w->inflight;
+	struct rnl__spinner *spinner;
 	uint64_t spin_ns;
 	bool tell, found;
 
@@ -115,15 +130,18 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	if (w->track && !f->first)
 		rnl__track_idle(w->track, now);
 	spin_ns = f->first ? pool->spin_ns : w->own.spin_ns ? w->own.spin_ns : idle_spin(pool);
+	spinner = rnl__idle_soon(w) ? rnl__spinner_take(pool) : NULL;
 	/* A spin does not see a mark that only the driver reports. */
-	if (!spin_ns || rnl__inflight_silent(f))
+	if (!spinner && (!spin_ns || rnl__inflight_silent(f)))
 		return false;
 	tell = !f->first && rnl__pool_on_gpu(pool);
 	if (tell)
 		rnl__park_spins(&w->park, true);
-	found = idle_spin_until(w, now + spin_ns);
+	found = idle_spin_until(w, now + spin_ns, spinner);
 	if (tell)
 		rnl__park_spins(&w->park, false);
+	if (spinner)
+		rnl__spinner_leave(spinner);
 	return found;
 }
 

@@ -23,6 +23,9 @@
 /* Waits for a job or for the device: no job is queued, and no mark is reached. */
 void rnl__idle(struct rnl__worker *w);
 
+/* Returns true if the worker will be idle when its jobs that are reached are completed: a hint. */
+bool rnl__idle_soon(struct rnl__worker *w);
+
 /*
  * Returns true if the worker must wait only for its stream: the stream is full, or has enough for
  * now and jobs are queued.  Also true if the stream has a long job, and idle workers may take the

@@ -249,7 +249,7 @@ TEST(health_is_filled_in_as_far_as_both_sides_know_it)
 		struct rnl_health health;
 		unsigned char bytes[256];
 	} other;
-	uint32_t size = sizeof(struct rnl_health);
+	const uint32_t size = sizeof(struct rnl_health), first = offsetof(struct rnl_health, stuck_kernel);
 
 	/* Fields of a newer program become 0; memory after them is not touched. */
 	memset(&other, 0xee, sizeof(other));
@@ -259,7 +259,13 @@ TEST(health_is_filled_in_as_far_as_both_sides_know_it)
 	ck_assert_uint_eq(other.health.size, size + 24);
 	ck_assert_bytes(other.bytes + size, 24, 0);
 	ck_assert_bytes(other.bytes + size + 24, sizeof(other) - size - 24, 0xee);
-	for (uint32_t shorter = 0; shorter < size; shorter++) {
+	/* A program of the first version has no `stuck_kernel`. */
+	memset(&other, 0xee, sizeof(other));
+	other.health.size = first;
+	other.health.max_unfinished = 0;
+	ck_assert_int_eq(rnl_pool_health(pool, &other.health), 0);
+	ck_assert_bytes(other.bytes + first, sizeof(other) - first, 0xee);
+	for (uint32_t shorter = 0; shorter < first; shorter++) {
 		memset(&other, 0xee, sizeof(other));
 		other.health.size = shorter;
 		ck_assert_int_eq(rnl_pool_health(pool, &other.health), -EINVAL);

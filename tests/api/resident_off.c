@@ -112,6 +112,155 @@ TEST(a_lease_that_takes_too_long_is_followed_by_none_for_a_while)
 	end(pool, batcher);
 }
 
+/* ---- health ---------------------------------------------------------------- */
+
+static _Atomic(struct gate *) held_at;
+static _Atomic bool dies;		/* a fault ends the kernel there, and so the device */
+
+static int held_fn(const struct rnl_request_view *view)
+{
+	struct gate *gate = held_at;
+
+	(void)view;
+	if (gate)
+		gate_wait(gate);
+	if (dies) {
+		fake_fail_sticky(719);
+		for (;;)
+			pause();
+	}
+	return 0;
+}
+
+HOST_REQUEST_KERNEL(held_kernel, held_fn);
+
+static _Atomic unsigned nr_calls;
+
+static void note_call(struct rnl_job *job)
+{
+	(void)job;
+	nr_calls++;
+}
+
+static struct rnl_health health_of(struct rnl_pool *pool)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+
+	must(rnl_pool_health(pool, &health));
+	return health;
+}
+
+/* Sends a request whose function waits at the gate.  Returns the health of the pool then. */
+static struct rnl_health hold_request(struct rnl_pool *pool, struct rnl_batcher *batcher,
+				      struct rnl_request *request, struct gate *gate)
+{
+	struct rnl_health health;
+
+	*gate = (struct gate)GATE_INIT;
+	held_at = gate;
+	request_of(request, NULL);
+	send(batcher, request, BYTES, 0);
+	gate_await(gate, 1);
+	ck_eventually((health = health_of(pool)).state == RNL_HEALTH_STUCK);
+	return health;
+}
+
+/* Opens the gate.  Then the pool is well again. */
+static void let_go(struct rnl_pool *pool, struct rnl_request *request, struct gate *gate)
+{
+	held_at = NULL;
+	gate_open(gate);
+	must(rnl_job_wait(&request->job, RNL_FOREVER));
+	must(rnl_request_release(request));
+	ck_eventually(health_of(pool).state == RNL_HEALTH_OK);
+	ck_assert_ptr_null(health_of(pool).stuck_kernel);
+}
+
+TEST(health_names_a_request_kernel_that_does_not_return)
+{
+	struct rnl_pool_attr pool_attr = RNL_POOL_ATTR_INIT;
+	struct rnl_batcher_attr attr = answering_attr(NULL, RNL_BATCHER_RESIDENT, BYTES, 0);
+	struct rnl_batcher *batcher;
+	struct rnl_request request;
+	struct rnl_health health;
+	struct rnl_pool *pool;
+	struct heard heard;
+	struct gate gate;
+	unsigned found = 0;
+
+	skip_unless_answering();
+	hear(&heard, &pool_attr);
+	pool_attr.stuck_ms = 150;
+	pool = pool_with(&pool_attr, 2);
+	attr.kernel = &held_kernel;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	/* The kernel may get stuck in a batch, too: on a worker. */
+	while (found < 2) {
+		ask_until_resident(batcher, BYTES, 0, 1);
+		health = hold_request(pool, batcher, &request, &gate);
+		ck_assert_uint_eq(health.nr_stuck, 1);
+		if (health.stuck_kernel) {
+			ck_assert_str_eq(health.stuck_kernel, "held_kernel");
+			ck_assert_uint_eq(health.stuck_worker, RNL_WORKERS_MAX);
+			ck_assert_uint_eq(health.on_device, 1);
+			ck_assert_ptr_null(health.stuck_job);
+			ck_assert_uint_ge(health.stuck_ms, 150);
+			ck_assert(has_heard(&heard, "the resident kernel held_kernel"));
+			ck_assert(has_heard(&heard, "its function does not return"));
+			found++;
+		}
+		let_go(pool, &request, &gate);
+	}
+	end(pool, batcher);
+}
+
+/* ---- failures -------------------------------------------------------------- */
+
+/* The lease never writes that it has ended. */
+TEST(a_fault_in_a_lease_ends_all_requests_with_an_error)
+{
+	struct rnl_batcher_attr attr = answering_attr(NULL, RNL_BATCHER_RESIDENT, BYTES, 0);
+	struct rnl_batcher *batcher;
+	struct rnl_request requests[3];
+	struct rnl_pool *pool;
+	struct gate gate;
+
+	if (!test_fake())
+		test_skip("a_fault_in_a_lease_ends_all_requests_with_an_error: needs the double");
+	skip_unless_answering();
+	pool = pool_of(2);
+	attr.kernel = &held_kernel;
+	attr.spin_us = 10000;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	/* Until the first one is held in a lease. */
+	do {
+		held_at = NULL;
+		ask_until_resident(batcher, BYTES, 0, 1);
+		gate = (struct gate)GATE_INIT;
+		held_at = &gate;
+		for (unsigned i = 0; i < COUNT(requests); i++) {
+			request_of(&requests[i], NULL);
+			if (i == 2)
+				must(rnl_job_set_on_done(&requests[i].job, note_call));
+			send(batcher, &requests[i], BYTES, i);
+			if (!i)
+				gate_await(&gate, 1);
+		}
+		dies = requests[0].answers;
+		gate_open(&gate);
+		for (unsigned i = 0; i < COUNT(requests); i++) {
+			must(rnl_job_wait(&requests[i].job, RNL_FOREVER));
+			if (dies)
+				ck_assert_int_eq(requests[i].job.result, -EIO);
+		}
+		ck_eventually(nr_calls > 0);
+		for (unsigned i = 0; i < COUNT(requests); i++)
+			must(rnl_request_release(&requests[i]));
+		nr_calls = 0;
+	} while (!dies);
+	end(pool, batcher);
+}
+
 TEST(a_failed_device_ends_requests_with_an_error)
 {
 	struct answering *a;

@@ -126,6 +126,18 @@ else
 	echo 'SKIP: no python3 to take device times out of a trace'
 fi
 
+awk '/"name":"runnel_end"/ { for (i = 1; i <= 3; i++) for (k = 1; k <= 2; k++)
+		printf "{\"name\":\"an_answer\",\"cat\":\"request\",\"ph\":\"%s\",\"id\":%d,\"pid\":1,\"tid\":7,\"ts\":%d.000},\n",
+		       substr("be", k, 1), i, 10 * i + k }
+	{ print }' "$t" >"$dir/x"
+reports 0 "$dir/x"
+prints '^Resident kernels +requests$'
+prints '^  an_answer +3$'
+reports 0 --json "$dir/x"
+prints '"kernel": "an_answer"'
+prints '"requests": 3'
+ends 'counts the requests that resident kernels answered'
+
 reports 0 --html="$dir/t.html" --svg="$dir/t.svg" "$t"
 for file in t.html t.svg; do
 	[ "$(wc -c <"$dir/$file")" -lt 200000 ] || complain "$file is large"
