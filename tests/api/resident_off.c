@@ -102,13 +102,51 @@ TEST(a_lease_that_takes_too_long_is_followed_by_none_for_a_while)
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	for (unsigned i = 0; !has_heard(&heard, "a lease of 200 us took more than 1000 us"); i++) {
 		a.takes_ms = 0;
-		ask(batcher, BYTES, BYTES, i);
-		ask(batcher, BYTES, BYTES, i);
+		ask_until_resident(batcher, BYTES, BYTES, 1);
 		a.takes_ms = 5;
 		request_of(&request, NULL);
 		send(batcher, &request, BYTES, i);
 		receive(&request, i, BYTES);
 	}
+	end(pool, batcher);
+}
+
+static _Atomic bool refuses;
+
+static int refuse_lease(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	return refuses ? 2 : /* cudaErrorMemoryAllocation */
+	       answering.lease->cuda(grid, block, args, stream);
+}
+
+TEST(a_launch_that_failed_is_tried_again)
+{
+	static const struct rnl_kernel lease = {
+		"refused_lease", sizeof(struct rnl__lease_args), NULL, refuse_lease, NULL
+	};
+	const struct rnl_request_kernel kernel = {
+		"refused", answering.host, answering.batch, &lease
+	};
+	struct rnl_pool_attr pool_attr = RNL_POOL_ATTR_INIT;
+	struct answering a = { 0 };
+	struct rnl_batcher_attr attr = answering_attr(&a, RNL_BATCHER_RESIDENT, BYTES, BYTES);
+	struct rnl_batcher *batcher;
+	struct rnl_pool *pool;
+	struct heard heard;
+
+	skip_unless_answering();
+	if (!test_fake())
+		test_skip("the host device refuses no launch");
+	hear(&heard, &pool_attr);
+	pool = pool_with(&pool_attr, 2);
+	attr.kernel = &kernel;
+	refuses = true;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	for (uint64_t seed = 0; !has_heard(&heard, "refused_lease was not launched"); seed++)
+		ask(batcher, BYTES, BYTES, seed);
+	ck_assert_uint_eq(counts_of(batcher).leases, 0);
+	refuses = false;
+	ask_until_resident(batcher, BYTES, BYTES, 3);
 	end(pool, batcher);
 }
 
