@@ -30,7 +30,7 @@ def main():
     expected = [layers_np(batch, weights) for batch in inputs]
 
     def jobs(*run):
-        for one in [pool.submit(job, i, *run, key=runnel.worker_key(i % args.workers))
+        for one in [pool.options(key=runnel.worker_key(i % args.workers)).submit(job, i, *run)
                     for i in range(args.batches)]:
             one.result()
 

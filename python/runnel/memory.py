@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 import numpy as np
 
-from _runnel import ffi, lib
-
-from .errors import check, wait
-from .job import is_stream_of, running_job
+from .c import ffi, lib
+from .errors import Expired, check, wait
+from .job import is_thread_of, running_job
 
 if TYPE_CHECKING:
     from .pool import Pool
@@ -141,9 +140,9 @@ def pinned(pool: "Pool", shape: Any, dtype: Any, timeout: Optional[float]) -> np
     with pool._use(what) as c:
         ret = wait(lambda ns: -errno.ESHUTDOWN if pool._closed else
                    lib.rnl_memory_get(c, lib.RNL_PINNED, nbytes, bufp, ns),
-                   0 if is_stream_of(pool) else timeout, what)
+                   0 if is_thread_of(pool) else timeout, what)
         if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"{what}: {nbytes} bytes were not put back in {timeout} s")
+            raise Expired(f"{what}: {nbytes} bytes were not put back in {timeout} s")
         check(ret, f"{what} of {nbytes} bytes")
         memory = _lend(pool, bufp[0], nbytes)
     return host_array(memory, shape, dtype)

@@ -9,8 +9,7 @@ import contextlib
 import errno
 from typing import Any, ContextManager, Optional
 
-from _runnel import ffi, lib
-
+from .c import ffi, lib
 from .errors import Error
 from .job import _thread
 
