@@ -236,16 +236,14 @@ class Batcher:
 
 
 def _address(kernel: Any) -> int:
-    """Returns the address of a kernel: a number, or a pointer of cffi or ctypes."""
-    if isinstance(kernel, int):
-        return kernel
+    """Returns the address of a kernel: a number, a pointer of cffi, or a c_void_p of ctypes."""
     if isinstance(kernel, ffi.CData):
-        return int(ffi.cast("uintptr_t", kernel))
-    try:
-        return ctypes.cast(kernel, ctypes.c_void_p).value or 0
-    except (ctypes.ArgumentError, TypeError):
+        kernel = int(ffi.cast("uintptr_t", kernel))
+    kernel = kernel.value if isinstance(kernel, ctypes.c_void_p) else kernel
+    if not isinstance(kernel, int) or kernel <= 0:
         raise TypeError(f"Pool.batcher(): kernel is {kernel!r}; it must be the address of a struct "
-                        "rnl_request_kernel") from None
+                        "rnl_request_kernel")
+    return kernel
 
 
 @ffi.def_extern(error=-errno.EIO)

@@ -127,7 +127,8 @@ class Job(concurrent.futures.Future[T]):
 
     def _run(self) -> int:
         """Calls the function. Returns 0, or its exception's code."""
-        self._state = RUNNING		# the library's start and cancel exclude each other
+        if self._state == PENDING:	# the library's start and cancel exclude each other
+            self._state = RUNNING
         _thread.pool, _thread.job = self._pool, self
         args = self._args if self._before is None else (self._before._value,)
         try:
