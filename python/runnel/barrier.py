@@ -7,7 +7,7 @@ import errno
 from typing import TYPE_CHECKING, Any, Deque, Generator, Optional
 
 from .c import ffi, lib
-from .errors import Error, Expired, check, error_of, failed_by, on_worker, refusal
+from .errors import Error, Expired, check, error_of, failed_by, on_worker
 from .job import Job, code_of, wait_elsewhere
 from .loop import refuse_in_loop
 

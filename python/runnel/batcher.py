@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from . import memory, work
-from .c import ffi, lib
+from .c import called_by_c, ffi, lib
 from .errors import Expired, check, error_of, on_worker, refusal, wait
 from .job import Job, _live, call, is_thread_of
 from .job_class import JobClass
@@ -102,8 +102,10 @@ class Batcher:
             raise TypeError(f"{what}: cls is {cls!r}; it must be a runnel.JobClass")
         self._pool, self._fn = pool, fn
         self._shape, self._dtype, self._bytes = memory._shape(*rows, what)
-        self._out_shape, self._out_dtype, self._out_bytes = ((), np.dtype("u1"), 0) \
-            if outs[0] is None else memory._shape(*outs, what)
+        self._out_shape: Tuple[int, ...] = ()
+        self._out_dtype, self._out_bytes = np.dtype("u1"), 0
+        if outs[0] is not None:
+            self._out_shape, self._out_dtype, self._out_bytes = memory._shape(*outs, what)
         self._batches: Dict[int, _Running] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -246,6 +248,6 @@ def _address(kernel: Any) -> int:
     return kernel
 
 
-@ffi.def_extern(error=-errno.EIO)
+@called_by_c(-errno.EIO)
 def py_batch(c: Any) -> int:
     return int(ffi.from_handle(c.arg)._run(c))

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Optional
 
-from .c import ffi, lib
+from .c import called_by_c, ffi, lib
 
 log = logging.getLogger("runnel")
 log.addHandler(logging.NullHandler())		# without a handler of the program nothing is printed
@@ -130,7 +130,7 @@ def wait(call: Callable[[int], int], timeout: Optional[float], what: str) -> int
                 return ret
 
 
-@ffi.def_extern()
+@called_by_c()
 def py_log(arg: Any, level: int, msg: Any) -> None:
     text = ffi.string(msg).decode(errors="replace")
     if level == lib.RNL_LOG_ERROR:
@@ -140,7 +140,7 @@ def py_log(arg: Any, level: int, msg: Any) -> None:
     log.log((logging.ERROR, logging.WARNING, logging.INFO)[level], "%s", text)
 
 
-@ffi.def_extern()
+@called_by_c()
 def py_enter() -> None:
     pass
 

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from concurrent.futures._base import (CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING,
                                       RUNNING)
 from types import CoroutineType
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Generator, List, Mapping, Optional, Sequence,
+from typing import (TYPE_CHECKING, Any, Callable, Generator, List, Mapping, Optional, Sequence,
                     Set, Tuple, TypeVar)
 
 from .c import ffi, lib
@@ -189,7 +189,7 @@ class Job(concurrent.futures.Future[T]):
 
     def _error_of(self, code: int) -> BaseException:
         before = self._before
-        causes = [b._error for b in self._after] + [before and before._error]
+        causes = [b._error for b in self._after] + [before._error if before else None]
         cause = next((error for error in causes if error is not None), None)
         if cause is not None and not self._has_returned and \
                 code in (-errno.ECANCELED, code_of(cause)):
@@ -366,7 +366,7 @@ class Hold:
 
     __slots__ = ("_c", "_job", "_released", "__weakref__")
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Any):
         self._released = True		# until rnl_job_hold() succeeds
         self._job = job
         self._c = ffi.new("struct rnl_hold *")
@@ -387,17 +387,17 @@ class Hold:
         job = self._job
         code = code_of(error) if error is not None else 0
         sets = error is not None and not self._released and job._error is None
-        if sets:
+        if error is not None and sets:
             job._fail(error)
         self._released = True
-        ret = lib.rnl_hold_release(self._c, code)
+        ret: int = lib.rnl_hold_release(self._c, code)
         if ret and sets:
             job._error = None
             if job._barrier is not None and job._barrier._error is error:
                 job._barrier._error = None
         return ret
 
-    def __del__(self):
+    def __del__(self) -> None:
         if not self._released and self._job._pool._is_mine():
             text = "a hold was dropped without a release: its job is cancelled"
             log.error("%s", text)

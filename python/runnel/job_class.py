@@ -67,4 +67,4 @@ class JobClass:
         ns = ffi.new("uint64_t *")
         with self._pool._use("JobClass.wait_s()"):
             check(lib.rnl_class_wait(self._c, ns), "JobClass.wait_s()")
-        return ns[0] / 1e9
+        return float(ns[0] / 1e9)

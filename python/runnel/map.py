@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 import numpy as np
 
-from .c import ffi, lib
+from .c import called_by_c, ffi, lib
 from . import memory, work
 from .errors import refusal, wait
 from .job import Job, _live, call
@@ -23,8 +23,10 @@ class Rows:
     def __init__(self, pool: "Pool", fn: Callable[[Any], Any], array: Any, out: Any):
         self.pool, self.fn = pool, fn
         self.shape, self.dtype, self.row_bytes = self._rows(array, "array")
-        self.out_shape, self.out_dtype, self.out_row_bytes = ((), None, 0) if out is None else \
-            self._rows(out, "out")
+        self.out_shape: Tuple[int, ...] = ()
+        self.out_dtype, self.out_row_bytes = np.dtype("u1"), 0
+        if out is not None:
+            self.out_shape, self.out_dtype, self.out_row_bytes = self._rows(out, "out")
         if out is not None and len(out) != len(array):
             raise ValueError(f"Pool.map_array(): out has {len(out)} rows, and array has {len(array)}")
         self.job: Job[Any] = Job(pool, None)
@@ -96,7 +98,7 @@ class Chunk(Part):
                   input=input, out=out)
 
 
-@ffi.def_extern(error=-errno.EIO)
+@called_by_c(-errno.EIO)
 def py_chunk(c: Any) -> int:
     rows = ffi.from_handle(c.arg)
     if rows.job._error is not None:

@@ -10,11 +10,11 @@ import errno
 import functools
 import math
 import operator
-from typing import TYPE_CHECKING, Any, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Set, Tuple
 
 import numpy as np
 
-from .c import ffi, lib
+from .c import called_by_c, ffi, lib
 from .errors import Expired, check, wait
 from .job import is_thread_of, running_job
 
@@ -25,7 +25,7 @@ DL_CPU, DL_CUDA = 1, 2				# DLPack's types of devices
 DL_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 DL_BYTES = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16), "b": (1,)}
 
-_handed_out: set = set()			# handles of arrays that DLPack consumers hold
+_handed_out: Set[Any] = set()			# handles of arrays that DLPack consumers hold
 
 
 def _shape(shape: Any, dtype: Any, what: str) -> Tuple[Tuple[int, ...], np.dtype, int]:
@@ -60,7 +60,7 @@ class DeviceArray:
         self.ordinal = ordinal			# CUDA's number of its device
 
     @property
-    def __cuda_array_interface__(self) -> dict:
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.ptr, False),
                 "strides": None, "version": 3}
 
@@ -99,8 +99,8 @@ def _capsule(array: DeviceArray, device_type: int, device_id: int) -> Any:
     return new(int(ffi.cast("uintptr_t", tensor)), b"dltensor", int(end))
 
 
-@ffi.def_extern()
-def py_forget(owner):
+@called_by_c()
+def py_forget(owner: Any) -> None:
     _handed_out.discard(owner)
 
 

@@ -67,7 +67,7 @@ def setup() -> bool:
     ret = lib.rnl_setup()
     if ret != -errno.EBUSY:
         check(ret, "setup()")
-    return ret == 0
+    return bool(ret == 0)
 
 
 def _bytes(text: Any, what: str) -> bytes:
@@ -93,6 +93,9 @@ class Pool(Submitter):
     The streams are private: README.md has the reason. The end of `with`, or `async with`, closes
     the pool and waits for its jobs. The close cancels jobs that wait for their time or for space,
     and after an exception all jobs that have not started."""
+
+    devices: List[Dict[str, Any]]
+    on_host: bool
 
     def __init__(self, nr_workers: int = 0, device: str = "auto", *, name: str = "runnel",
                  cpus: Optional[Sequence[int]] = None, **attributes: int):
@@ -129,7 +132,7 @@ class Pool(Submitter):
         self._pool = self
         self._born = forks.nr
         self._closed = False		# true once all jobs are done: further calls are refused
-        self._closing = threading.RLock()
+        self._closing: Any = threading.RLock()
         # One entry for each call in the library, and for each piece of memory that is lent out.
         # Lists, because append and pop are atomic, but += of a number is not.
         self._inside: List[None] = []
@@ -417,7 +420,7 @@ class Pool(Submitter):
                 text = ffi.new("char[]", size)
                 need = check(lib.rnl_pool_stats_text(c, ffi.NULL, text, size), "Pool.metrics()")
                 if need < size:
-                    return ffi.string(text).decode()
+                    return str(ffi.string(text).decode())
                 size = need + 4096
 
     def unfinished(self) -> List[Dict[str, Any]]:

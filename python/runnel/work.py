@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Tuple
 
 import numpy as np
 
-from .c import ffi, lib
+from .c import called_by_c, ffi, lib
 from .errors import Error, check, refusal
 from .job import _thread, call, keep, running_job
 
@@ -126,7 +126,7 @@ def launch_on_host(job: Any, fn: Callable[..., Any], args: Tuple[Any, ...],
     return int(lib.py_launch(handle))
 
 
-@ffi.def_extern()
+@called_by_c()
 def py_kernel(handle: Any) -> None:
     job, fn, args, told = ffi.from_handle(handle)
     _thread.pool = job._pool
