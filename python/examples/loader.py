@@ -94,7 +94,8 @@ def main():
             device = pool.device_array(batches.shape, "f4")
             loaded, reader = pool.barrier(), runnel.worker_key(1 + i % args.readers)
             pool.options(key=reader, barrier=loaded).submit(load, i, pinned, device)
-            under_way.append(pool.options(key=runnel.worker_key(0), after=loaded).submit(train, i, device))
+            trainer = pool.options(key=runnel.worker_key(0), after=loaded)
+            under_way.append(trainer.submit(train, i, device))
         for job in under_way:
             job.result()
 
