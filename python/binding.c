@@ -20,8 +20,7 @@
 
 /*
  * cffi releases the interpreter's lock around each call.  Functions whose names begin with quick_ keep
- * it: they do not wait, and a release would let a worker take the lock, for which the caller would
- * then wait.
+ * it, and do not wait.
  */
 #define IS_QUICK(function) (!strncmp(function, "_cffi_f_quick_", 14))
 #undef Py_BEGIN_ALLOW_THREADS
@@ -57,6 +56,7 @@ struct py_tensor *py_tensor(void *data, int device_type, int device_id, int code
 			    int ndim, const int64_t *shape, void *owner);
 void py_capsule_end(void *capsule);
 int py_prepare(struct rnl_job *job, int runs, uintptr_t user);
+int py_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key);
 int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key);
 int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier);
 int py_run_batch(const struct rnl_batch *batch);
@@ -209,13 +209,18 @@ int py_prepare(struct rnl_job *job, int runs, uintptr_t user)
 }
 
 /* Initialises and submits a job without further settings. */
-int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key)
+int py_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key)
 {
 	int ret = py_prepare(job, 1, user);
 
 	if (!ret && keyed)
 		ret = rnl_job_set_key(job, key);
 	return ret ? ret : rnl_submit(pool, job);
+}
+
+int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key)
+{
+	return py_submit(pool, job, user, keyed, key);
 }
 
 /* Makes a request of @bytes at @in, and commits it; @user: 0: it is waited for. */

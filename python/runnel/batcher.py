@@ -13,7 +13,7 @@ import numpy as np
 from . import memory, work
 from .c import called_by_c, ffi, lib
 from .errors import Expired, check, error_of, on_worker, refusal, wait
-from .job import Job, _live, call, is_thread_of
+from .job import DONE, Job, _live, call, is_thread_of
 from .job_class import JobClass
 from .loop import refuse_in_loop, running_loop
 from .map import Part, call_writer
@@ -79,6 +79,12 @@ class _Request(Job[Any]):
         lib.rnl_request_release(self._request)
         super()._done(code)
 
+    def _await(self, timeout: Optional[float], what: str) -> bool:
+        """Waits for _done(), which has the output."""
+        with self._condition:
+            return bool(self._condition.wait_for(
+                lambda: self._state in DONE, None if timeout is None else min(timeout, threading.TIMEOUT_MAX)))
+
     def cancel(self) -> bool:
         """Returns false: a committed request runs."""
         return False
@@ -114,7 +120,9 @@ class Batcher:
         attr.size, attr.flags = ffi.sizeof(attr[0]), flags
         attr.in_bytes, attr.out_bytes = self._bytes, self._out_bytes
         if fn is not None:
-            attr.flags |= lib.RNL_BATCHER_STATUS
+            # Other libraries get arrays in device memory, not in page-locked memory of the host.
+            copies = 0 if pool.on_host else lib.RNL_BATCHER_ALWAYS_COPY
+            attr.flags |= lib.RNL_BATCHER_STATUS | copies
             attr.fn, attr.arg = ffi.addressof(lib, "py_run_batch"), self._handle
         else:
             attr.kernel = ffi.cast("struct rnl_request_kernel *", _address(kernel))

@@ -68,7 +68,8 @@ class Job(concurrent.futures.Future[T]):
     _waiters: Any = _OnDemand(list)
     _done_callbacks: Any = _OnDemand(list)
 
-    _is_watched = FREE_THREADED	# no attribute was made on demand: nobody waits
+    _is_watched = FREE_THREADED	# false: none of these was made, so nobody is told of the end
+    _is_told = False
     _value: Any = None		# of the function, once it has returned
     _error: Optional[BaseException] = None
     _has_returned = False
@@ -144,15 +145,24 @@ class Job(concurrent.futures.Future[T]):
             self._has_returned = True	# but not done before its device work and its holds
 
     def _done(self, code: int) -> None:
-        """Called when the library is done with the job, which it does not use any more."""
+        """Called once, when the library does not use the job any more."""
         _live.discard(self)
+        _thread.pool = self._pool	# a callback must not wait
+        queue = self._queue
+        try:
+            self._end(code)
+        finally:
+            if self._kept is not None or self._before is not None:
+                self._kept = self._before = None
+            if queue is not None:
+                queue._put(self)
+
+    def _end(self, code: int) -> None:
+        """Ends the future. A thread that waits does so, too, and the first one counts."""
         error = self._error
         if code < 0 and error is None:
             error = self._error_of(code)
-        queue = self._queue
         self._fn = self._args = self._kwargs = self._context = None
-        if self._kept is not None or self._before is not None:
-            self._kept = self._before = None
         try:
             if error is not None or self._is_watched:
                 self._finish(error)
@@ -162,11 +172,8 @@ class Job(concurrent.futures.Future[T]):
                 self._tell()
         finally:
             error = None		# avoids a cycle of the traceback and this frame
-            if queue is not None:
-                queue._put(self)
 
     def _finish(self, error: Optional[BaseException]) -> None:
-        _thread.pool = self._pool	# a callback must not wait
         try:
             if error is None:
                 self.set_result(self._value)
@@ -174,14 +181,16 @@ class Job(concurrent.futures.Future[T]):
                 self._cancel()
             else:
                 self.set_exception(error)
-        except concurrent.futures.InvalidStateError:	# cancelled, or set by the program
+        except concurrent.futures.InvalidStateError:	# ended, cancelled, or set by the program
             pass
         finally:
             error = None
 
     def _tell(self) -> None:
-        _thread.pool = self._pool
         with self._condition:
+            if self._is_told:
+                return
+            self._is_told = True
             for waiter in self._waiters:
                 waiter.add_result(self)
             self._condition.notify_all()
@@ -246,13 +255,18 @@ class Job(concurrent.futures.Future[T]):
                 refuse_in_loop(what, "await the job")
                 if is_thread_of(self._pool):
                     raise on_worker(what, ". Use add_done_callback(), or a job after a barrier")
-            seconds = None if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)
-            with self._condition:
-                is_done = self._condition.wait_for(lambda: self._state in DONE, seconds)
-            if not is_done:
+            if not self._await(None if timeout is None else max(timeout, 0), what):
                 raise Expired(f"{self!r} is not done after {timeout} s")
         if self._state != FINISHED:
             raise Cancelled(errno.ECANCELED, CANCELLED_TEXT)
+
+    def _await(self, timeout: Optional[float], what: str) -> bool:
+        """Waits in the library, which wakes this thread without the interpreter's lock."""
+        ret = wait(lambda ns: 0 if self._state in DONE else int(lib.rnl_job_wait(self._c, ns)),
+                   timeout, what)
+        if ret != -errno.ETIMEDOUT and self._state not in DONE:
+            self._end(check(ret, what) or self._c.result)
+        return self._state in DONE
 
     def cancel(self) -> bool:
         """Cancels the job. Returns true if its function will not run: result() raises Cancelled.

@@ -30,7 +30,7 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 
-quick_submit = lib.quick_submit
+py_submit, quick_submit = lib.py_submit, lib.quick_submit
 SPACE, EMPTY = lib.RNL_SPACE, lib.RNL_EMPTY	# Pool.options(when=)
 MASK = 2**64 - 1
 YEAR = 365 * 24 * 3600		# seconds; the limit for a job's start time
@@ -84,7 +84,10 @@ class Submitter(concurrent.futures.Executor):
             try:
                 if self._is_plain:
                     key = self._key
-                    ret = quick_submit(pool._c, job._c, id(job), key is not None, key or 0)
+                    # An idle worker starts the job now, and takes the interpreter's lock. Else a
+                    # release would let a busy one take it, for which this thread would then wait.
+                    submit = quick_submit if len(_live) > pool._nr_workers else py_submit
+                    ret = submit(pool._c, job._c, id(job), key is not None, key or 0)
                 else:
                     self._prepare(job)
                     ret = lib.rnl_submit(pool._c, job._c)

@@ -144,6 +144,7 @@ class Pool(Submitter):
             first = self._describe(c, 0)
             self.devices = [first, *(self._describe(c, i) for i in range(1, first["nr_devices"]))]
         self.on_host = not self.devices[0]["cuda"]
+        self._nr_workers = self.stats()["nr_workers"]
         _pools.add(self)
 
     @staticmethod
@@ -367,6 +368,7 @@ class Pool(Submitter):
                             "Pool.resize()")
             except (TypeError, OverflowError) as error:
                 raise type(error)(f"Pool.resize(): nr_workers is {nr_workers!r}: {error}") from None
+        self._nr_workers = nr_workers
 
     async def aresize(self, nr_workers: int) -> None:
         """Like resize(), while the loop goes on."""
