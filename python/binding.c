@@ -55,9 +55,9 @@ struct py_tensor {
 struct py_tensor *py_tensor(void *data, int device_type, int device_id, int code, int bits,
 			    int ndim, const int64_t *shape, void *owner);
 void py_capsule_end(void *capsule);
-int py_prepare(struct rnl_job *job, int runs, uintptr_t user);
-int py_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key);
-int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key);
+int quick_prepare(struct rnl_job *job, int runs, uintptr_t user, uint64_t key);
+int py_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, uint64_t key);
+int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, uint64_t key);
 int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier);
 int py_run_batch(const struct rnl_batch *batch);
 int py_request(struct rnl_batcher *batcher, struct rnl_request *request, uintptr_t user,
@@ -198,36 +198,36 @@ int py_run_batch(const struct rnl_batch *batch)
 }
 
 /* Initialises the library's job of a runnel.Job, @user. */
-int py_prepare(struct rnl_job *job, int runs, uintptr_t user)
+int quick_prepare(struct rnl_job *job, int runs, uintptr_t user, uint64_t key)
 {
 	int ret = rnl_job_init(job, runs ? run_job : NULL);
 
 	if (ret)
 		return ret;
 	job->user = (void *)user;
-	return rnl_job_set_on_done(job, job_done);
+	ret = rnl_job_set_on_done(job, job_done);
+	return ret || key == RNL_KEY_NONE ? ret : rnl_job_set_key(job, key);
 }
 
 /* Initialises and submits a job without further settings. */
-int py_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key)
+int py_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, uint64_t key)
 {
-	int ret = py_prepare(job, 1, user);
+	const int ret = quick_prepare(job, 1, user, key);
 
-	if (!ret && keyed)
-		ret = rnl_job_set_key(job, key);
 	return ret ? ret : rnl_submit(pool, job);
 }
 
-int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, int keyed, uint64_t key)
+int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, uint64_t key)
 {
-	return py_submit(pool, job, user, keyed, key);
+	return py_submit(pool, job, user, key);
 }
 
 /* Makes a request of @bytes at @in, and commits it; @user: 0: it is waited for. */
 int py_request(struct rnl_batcher *batcher, struct rnl_request *request, uintptr_t user,
 	       const void *in, size_t bytes, int64_t timeout_ns)
 {
-	int ret = user ? py_prepare(&request->job, 0, user) : rnl_job_init(&request->job, NULL);
+	int ret = user ? quick_prepare(&request->job, 0, user, RNL_KEY_NONE) :
+			 rnl_job_init(&request->job, NULL);
 
 	if (!ret)
 		ret = rnl_batcher_reserve(batcher, request, bytes, timeout_ns);

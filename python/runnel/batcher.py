@@ -82,8 +82,8 @@ class _Request(Job[Any]):
     def _await(self, timeout: Optional[float], what: str) -> bool:
         """Waits for _done(), which has the output."""
         with self._condition:
-            return bool(self._condition.wait_for(
-                lambda: self._state in DONE, None if timeout is None else min(timeout, threading.TIMEOUT_MAX)))
+            longest = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+            return bool(self._condition.wait_for(lambda: self._state in DONE, longest))
 
     def cancel(self) -> bool:
         """Returns false: a committed request runs."""

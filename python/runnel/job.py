@@ -34,6 +34,7 @@ FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 JOB = ffi.typeof("struct rnl_job *")
 DONE = (FINISHED, CANCELLED, CANCELLED_AND_NOTIFIED)
 NONE: Mapping[str, Any] = {}
+KEY_NONE = 2**64 - 1 - lib.RNL_WORKERS_MAX	# RNL_KEY_NONE
 CO_COROUTINE = 0x80		# of a code object's flags: `async def`
 
 _live: Set["Job[Any]"] = set()	# jobs whose memory the library uses
@@ -94,9 +95,9 @@ class Job(concurrent.futures.Future[T]):
         self._context = copy_context()
         _live.add(self)
 
-    def _prepare(self) -> None:
+    def _prepare(self, key: int = KEY_NONE) -> None:
         """Initialises the library's job, so that its other settings can be made."""
-        ret = lib.py_prepare(self._c, self._fn is not None, id(self))
+        ret = lib.quick_prepare(self._c, self._fn is not None, id(self), key)
         if ret:
             raise refusal(ret, "a job")
 

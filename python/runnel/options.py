@@ -12,7 +12,7 @@ from . import forks
 from .barrier import Barrier, Order
 from .c import ffi, lib
 from .errors import check, nanoseconds, refusal, wait
-from .job import CO_COROUTINE, Job, _live, is_coroutine, is_thread_of
+from .job import CO_COROUTINE, KEY_NONE, Job, _live, is_coroutine, is_thread_of
 from .job_class import JobClass
 from .loop import running_loop
 from .queue import Queue
@@ -63,7 +63,7 @@ class Submitter(concurrent.futures.Executor):
     """A Pool, or Pool.options(): both are executors of concurrent.futures."""
 
     _pool: "Pool"
-    _key: Optional[int] = None
+    _key: int = KEY_NONE
     _is_plain = True		# no option but the key
     _timeout: Optional[float] = None
 
@@ -83,13 +83,12 @@ class Submitter(concurrent.futures.Executor):
             job = Job(pool, fn, args, kwargs)
             try:
                 if self._is_plain:
-                    key = self._key
                     # An idle worker starts the job now, and takes the interpreter's lock. Else a
                     # release would let a busy one take it, for which this thread would then wait.
                     submit = quick_submit if len(_live) > pool._nr_workers else py_submit
-                    ret = submit(pool._c, job._c, id(job), key is not None, key or 0)
+                    ret = submit(pool._c, job._c, id(job), self._key)
                 else:
-                    self._prepare(job)
+                    self._prepare(job, self._key)
                     ret = lib.rnl_submit(pool._c, job._c)
                 if ret:
                     self._wait_for_space(job, ret)
@@ -183,15 +182,13 @@ class Submitter(concurrent.futures.Executor):
         finally:
             pool._leave()
 
-    def _prepare(self, job: Job[Any], key: Optional[int] = None) -> None:
+    def _prepare(self, job: Job[Any], key: int) -> None:
         """Initialises the library's job, with all options."""
-        job._prepare()
-        if key is not None:
-            check(lib.rnl_job_set_key(job._c, key), "Pool.submit()")
+        job._prepare(key)
 
-    def _prepare_later(self, job: Job[Any]) -> None:
+    def _prepare_later(self, job: Job[Any], key: int = KEY_NONE) -> None:
         """Initialises a later job of a chain."""
-        job._prepare()
+        job._prepare(key)
 
     def _wait_for_space(self, job: Job[Any], ret: int) -> None:
         """Submits a job whose submit returned -EAGAIN, as soon as there is space; else raises."""
@@ -216,7 +213,7 @@ class Options(Submitter):
                  queue: Optional[Queue], timeout: Optional[float]):
         what = "Pool.options()"
         self._pool = pool
-        self._key = None if key is None else number_of(key)
+        self._key = KEY_NONE if key is None else number_of(key)
         afters = [after] if isinstance(after, Barrier) or not isinstance(after, Iterable) else \
             list(after)
         self._after: List[Barrier] = [] if after is None else cast(List[Barrier], afters)
@@ -248,12 +245,10 @@ class Options(Submitter):
         """Shuts the pool down."""
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
-    def _prepare(self, job: Job[Any], key: Optional[int] = None) -> None:
-        self._prepare_later(job)
-        c, key, ret = job._c, self._key if key is None else key, 0
-        if key is not None:
-            ret = lib.rnl_job_set_key(c, key)
-        if not ret and self._cls is not None:
+    def _prepare(self, job: Job[Any], key: int) -> None:
+        self._prepare_later(job, key)
+        c, ret = job._c, 0
+        if self._cls is not None:
             if self._cls._c is None:
                 raise TypeError(f"Pool.submit(): {self._cls!r} is closed")
             ret = lib.rnl_job_set_class(c, self._cls._c)
@@ -276,8 +271,8 @@ class Options(Submitter):
             job._keep(array)
             more.after, more.nr_after = array, len(self._after)
 
-    def _prepare_later(self, job: Job[Any]) -> None:
-        job._prepare()
+    def _prepare_later(self, job: Job[Any], key: int = KEY_NONE) -> None:
+        job._prepare(key)
         job._queue, job._barrier, ret = self._queue, self._barrier, 0
         if self._barrier is not None:
             ret = lib.rnl_barrier_add(self._barrier._c, job._c)

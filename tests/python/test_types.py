@@ -18,8 +18,8 @@ class Types(unittest.TestCase):
         package = os.path.dirname(os.path.dirname(os.path.abspath(runnel.__file__)))
         installed = "-packages" in package		# then mypy finds the package itself
         run = subprocess.run(
-            [sys.executable, "-m", "mypy", "--strict", "--no-incremental", f"--python-executable={sys.executable}",
-             "--follow-imports=silent", os.path.join(HERE, "typed.py")],
+            [sys.executable, "-m", "mypy", "--strict", "--no-incremental",
+             f"--python-executable={sys.executable}", "--follow-imports=silent", os.path.join(HERE, "typed.py")],
             env={**os.environ, "MYPYPATH": "" if installed else package}, capture_output=True,
             text=True, timeout=4 * LONG, cwd=HERE)
         self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
