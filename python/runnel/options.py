@@ -103,9 +103,9 @@ class Submitter(concurrent.futures.Executor):
 
     def submit_many(self, fn: Callable[..., T], /, *iterables: Iterable[Any],
                     keys: Optional[Iterable[Hashable]] = None) -> List[Job[T]]:
-        """Submits fn(*args) for args of zip(*iterables) by one call, and returns the jobs: no job
-        takes the interpreter's lock before all are submitted. keys: one for each job. If the pool
-        has no space for all, and the call must not wait, it cancels those it has submitted."""
+        """Submits fn(*args) for args of zip(*iterables) by one call, and returns the jobs: the
+        submits do not share the interpreter's lock with the first jobs. keys: one for each job. If
+        the pool has no space for all, and the call must not wait, it cancels those it has submitted."""
         what = "Pool.submit_many()"
         calls = list(zip(*iterables))
         numbers = [self._key] * len(calls) if keys is None else [number_of(key) for key in keys]

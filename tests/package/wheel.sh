@@ -13,7 +13,7 @@ check 'make wheel' $MAKE -s wheel
 wheel=$(ls "$PWD"/python/dist/*.whl)
 name=${wheel##*/}
 case ${name#"runnel-$VERSION-cp39-abi3-"} in
-"linux_$(uname -m).whl") echo 'SKIP: no manylinux wheel, because there is no auditwheel' >&2 ;;
+"linux_$(uname -m).whl") echo 'SKIP: no manylinux wheel, because auditwheel is missing or failed' >&2 ;;
 manylinux_*"_$(uname -m).whl") ;;
 *) complain "$name" ;;
 esac

@@ -48,7 +48,7 @@ class Batchers(unittest.TestCase):
             sizes.append(batch.nr)
             double(batch)
 
-        with Gate() as gate, pool(1) as p:
+        with pool(1) as p, Gate() as gate:
             batcher = p.batcher(fn, 4, 4, "i4")
             p.submit(gate.wait)
             gate.await_entered()
@@ -121,7 +121,7 @@ class Batchers(unittest.TestCase):
             self.assertEqual(int(answer), 6)
 
     def test_a_full_batcher_makes_requests_wait(self):
-        with Gate() as gate, pool(1) as p:
+        with pool(1) as p, Gate() as gate:
             batcher = p.batcher(double, 1, 1, max_batch=1, slab_bytes=64, nr_slabs=1, max_slabs=1)
             p.submit(gate.wait)
             gate.await_entered()
@@ -137,7 +137,7 @@ class Batchers(unittest.TestCase):
                              [i * SCALE for i in range(len(jobs))])
 
     def test_a_call_that_is_not_answered_in_time_leaves_its_request(self):
-        with Gate() as gate, pool(1) as p:
+        with pool(1) as p, Gate() as gate:
             batcher = p.batcher(double, 1, 1)
             p.submit(gate.wait)
             gate.await_entered()
