@@ -219,6 +219,7 @@ class Executor(unittest.TestCase):
         self.assertEqual(self.pool.options(key=3).chain(int, str)[1].result(LONG), "0")
         self.assertRaises(TypeError, self.pool.chain)
         self.assertRaises(TypeError, self.pool.chain, int, 3)
+        self.pool.drain(LONG)
         self.assertFalse([job for job in list(_live) if job._pool is self.pool])
 
     def test_a_failure_ends_the_rest_of_its_chain(self):

@@ -10,6 +10,7 @@ import weakref
 
 import runnel
 from runnel import barrier as barriers
+from runnel.job import _live
 from shared import DEVICE, LONG, ON_HOST, Gate, comes_true, error_of, pool
 
 
@@ -225,6 +226,7 @@ class Barriers(unittest.TestCase):
             job = self.pool.options(barrier=barrier).submit(self.fail)
             self.assertTrue(job.cancel())
             self.assertIsInstance(error_of(job), runnel.Cancelled)
+            self.assertTrue(comes_true(lambda: job not in _live))	# the barrier knows it
         self.pool.options(barrier=barrier).submit(lambda: 1 / 0).exception(LONG)
         with self.assertRaises(runnel.Cancelled) as caught:
             barrier.wait(LONG)
