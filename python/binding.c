@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The Python package's own C code; binding.py builds a module of it and the library's headers. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <runnel.h>
+#include <runnel/batch.h>
 #include <runnel/class.h>
 #include <runnel/device.h>
 #include <runnel/guard.h>
@@ -15,9 +18,20 @@
 #include <runnel/stats.h>
 #include <runnel/trace.h>
 
+/*
+ * cffi releases the interpreter's lock around each call.  Functions whose names begin with quick_ keep
+ * it, and do not wait.
+ */
+#define IS_QUICK(function) (!strncmp(function, "_cffi_f_quick_", 14))
+#undef Py_BEGIN_ALLOW_THREADS
+#undef Py_END_ALLOW_THREADS
+#define Py_BEGIN_ALLOW_THREADS \
+	{ PyThreadState *const lock = IS_QUICK(__func__) ? NULL : PyEval_SaveThread();
+#define Py_END_ALLOW_THREADS if (lock) PyEval_RestoreThread(lock); }
+
 /* cffi generates these functions: each takes the interpreter's lock, and calls Python code. */
-extern int py_run(struct rnl_job *job);		/* a job's function */
-extern void py_done(struct rnl_job *job, int result);	/* a job is done */
+extern void py_enter(void);		/* does nothing */
+extern int py_batch(const struct rnl_batch *batch);
 extern int py_chunk(const struct rnl_chunk *chunk);
 extern void py_kernel(void *handle);	/* a kernel, in a host stream */
 extern void py_log(void *arg, enum rnl_log_level level, const char *msg);
@@ -41,12 +55,15 @@ struct py_tensor {
 struct py_tensor *py_tensor(void *data, int device_type, int device_id, int code, int bits,
 			    int ndim, const int64_t *shape, void *owner);
 void py_capsule_end(void *capsule);
-int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq);
-int py_submit(struct rnl_pool *pool, struct rnl_job *job, int prepared, void *user,
-	      struct rnl_cq *cq, int keyed, uint64_t key);
+int quick_prepare(struct rnl_job *job, int runs, uintptr_t user, uint64_t key);
+int py_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, uint64_t key);
+int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, uint64_t key);
 int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier);
+int py_run_batch(const struct rnl_batch *batch);
+int py_request(struct rnl_batcher *batcher, struct rnl_request *request, uintptr_t user,
+	       const void *in, size_t bytes, int64_t timeout_ns);
 int py_launch(void *handle);
-void py_begin(void);
+void quick_begin(void);
 /* to here */
 
 static void delete_tensor(struct py_tensor *tensor)
@@ -94,37 +111,66 @@ void py_capsule_end(void *capsule)
  */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
-/* Calls a function of Python on a worker. */
-#define CALL_PYTHON(call)							\
-	do {									\
-		PyGILState_STATE state;						\
-										\
-		/* The first call makes cffi keep the thread's state. */	\
-		if (!PyGILState_GetThisThreadState()) {				\
-			call;							\
-			break;							\
-		}								\
-		pthread_mutex_lock(&gate);					\
-		state = PyGILState_Ensure();					\
-		pthread_mutex_unlock(&gate);					\
-		call;								\
-		PyGILState_Release(state);					\
-	} while (0)
+/* Takes the interpreter's lock on a worker. */
+static PyGILState_STATE enter(void)
+{
+	PyGILState_STATE state;
 
+	if (!PyGILState_GetThisThreadState())
+		py_enter();		/* makes cffi keep the thread's state */
+#ifdef Py_GIL_DISABLED
+	state = PyGILState_Ensure();
+#else
+	pthread_mutex_lock(&gate);
+	state = PyGILState_Ensure();
+	pthread_mutex_unlock(&gate);
+#endif
+	return state;
+}
+
+static PyObject *run_name, *done_name;	/* of methods of runnel.Job */
+
+/* runnel.job keeps the object until its _done(). */
 static int run_job(struct rnl_job *job)
 {
-	int ret;
+	const PyGILState_STATE state = enter();
+	PyObject *object = job->user;
+	PyObject *ret = PyObject_CallMethodObjArgs(object, run_name, NULL);
+	int result = -EIO;
 
-	CALL_PYTHON(ret = py_run(job));
-	return ret;
+	if (ret)
+		result = (int)PyLong_AsLong(ret);
+	else
+		PyErr_WriteUnraisable(object);
+	Py_XDECREF(ret);
+	PyGILState_Release(state);
+	return result;
 }
 
 static void job_done(struct rnl_job *job)
 {
-	const int result = job->result;
+	const PyGILState_STATE state = enter();
+	PyObject *object = job->user;
+	PyObject *result = PyLong_FromLong(job->result);
+	PyObject *ret;
 
-	CALL_PYTHON(py_done(job, result));
+	Py_INCREF(object);		/* its end frees the job */
+	ret = result ? PyObject_CallMethodObjArgs(object, done_name, result, NULL) : NULL;
+	if (!ret)
+		PyErr_WriteUnraisable(object);	/* SystemExit of a callback, say */
+	Py_XDECREF(ret);
+	Py_XDECREF(result);
+	Py_DECREF(object);
+	PyGILState_Release(state);
 }
+
+/* Calls a function that cffi generated, on a worker. */
+#define CALL_PYTHON(call)						\
+	do {								\
+		const PyGILState_STATE state = enter();			\
+		call;							\
+		PyGILState_Release(state);				\
+	} while (0)
 
 static int run_chunk(const struct rnl_chunk *chunk)
 {
@@ -143,30 +189,55 @@ static void run_kernel(struct rnl_dim grid, struct rnl_dim block, const void *ar
 
 RNL_HOST_KERNEL(python_kernel, run_kernel, void *);
 
-/*
- * Initialises a job in one call, which releases the interpreter's lock only once.  @cq: NULL:
- * py_done() is called when the job is done.
- */
-int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq)
+int py_run_batch(const struct rnl_batch *batch)
+{
+	int ret;
+
+	CALL_PYTHON(ret = py_batch(batch));
+	return ret;
+}
+
+/* Initialises the library's job of a runnel.Job, @user. */
+int quick_prepare(struct rnl_job *job, int runs, uintptr_t user, uint64_t key)
 {
 	int ret = rnl_job_init(job, runs ? run_job : NULL);
 
 	if (ret)
 		return ret;
-	job->user = user;
-	return cq ? rnl_job_set_cq(job, cq) : rnl_job_set_on_done(job, job_done);
+	job->user = (void *)user;
+	ret = rnl_job_set_on_done(job, job_done);
+	return ret || key == RNL_KEY_NONE ? ret : rnl_job_set_key(job, key);
 }
 
-/* Submits a job with a function; @prepared: py_prepare() has initialised the job. */
-int py_submit(struct rnl_pool *pool, struct rnl_job *job, int prepared, void *user,
-	      struct rnl_cq *cq, int keyed, uint64_t key)
+/* Initialises and submits a job without further settings. */
+int py_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, uint64_t key)
 {
-	int ret = prepared ? 0 : py_prepare(job, 1, user, cq);
+	const int ret = quick_prepare(job, 1, user, key);
 
+	return ret ? ret : rnl_submit(pool, job);
+}
+
+int quick_submit(struct rnl_pool *pool, struct rnl_job *job, uintptr_t user, uint64_t key)
+{
+	return py_submit(pool, job, user, key);
+}
+
+/* Makes a request of @bytes at @in, and commits it; @user: 0: it is waited for. */
+int py_request(struct rnl_batcher *batcher, struct rnl_request *request, uintptr_t user,
+	       const void *in, size_t bytes, int64_t timeout_ns)
+{
+	int ret = user ? quick_prepare(&request->job, 0, user, RNL_KEY_NONE) :
+			 rnl_job_init(&request->job, NULL);
+
+	if (!ret)
+		ret = rnl_batcher_reserve(batcher, request, bytes, timeout_ns);
 	if (ret)
 		return ret;
-	ret = keyed ? rnl_job_set_key(job, key) : 0;
-	return ret ? ret : rnl_submit(pool, job);
+	memcpy(request->in, in, bytes);
+	ret = rnl_request_commit(request);
+	if (ret)
+		(void)rnl_request_release(request);
+	return ret;
 }
 
 int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier)
@@ -190,8 +261,10 @@ static void open_gate(void)
 }
 
 /* Called at the import.  In a forked child, no other thread could open a closed gate. */
-void py_begin(void)
+void quick_begin(void)
 {
+	run_name = PyUnicode_InternFromString("_run");
+	done_name = PyUnicode_InternFromString("_done");
 	rnl_set_log(py_log, NULL);
 	(void)pthread_atfork(NULL, NULL, open_gate);
 }

@@ -18,12 +18,12 @@ import cffi
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HEADERS = ("runnel.h", "runnel/class.h", "runnel/device.h", "runnel/guard.h", "runnel/hold.h",
-           "runnel/map.h", "runnel/memory.h", "runnel/more.h", "runnel/stats.h", "runnel/trace.h")
+           "runnel/kernel.h", "runnel/batch.h", "runnel/map.h", "runnel/memory.h", "runnel/more.h", "runnel/stats.h", "runnel/trace.h")
 # What Python is called for; "+C" because binding.c names them.
 CALLED = """
 extern "Python+C" {
-	int py_run(struct rnl_job *job);
-	void py_done(struct rnl_job *job, int result);
+	void py_enter(void);
+	int py_batch(const struct rnl_batch *batch);
 	int py_chunk(const struct rnl_chunk *chunk);
 	void py_kernel(void *handle);
 	void py_log(void *arg, enum rnl_log_level level, const char *msg);

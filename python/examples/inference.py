@@ -29,9 +29,15 @@ def main():
     weights = [common.numbers(args.width, args.width) * 2**0.5 for _ in range(args.layers)]
     expected = [layers_np(batch, weights) for batch in inputs]
 
-    def jobs(*run):
-        for one in [pool.submit(job, i, *run, key=runnel.worker_key(i % args.workers))
-                    for i in range(args.batches)]:
+    keys = [runnel.worker_key(i % args.workers) for i in range(args.batches)]
+    workers = [pool.options(key=runnel.worker_key(i)) for i in range(args.workers)]
+
+    def by_one_call(*run):		# the submits and the first jobs do not share the lock
+        for one in pool.submit_many(lambda i: job(i, *run), range(args.batches), keys=keys):
+            one.result()
+
+    def by_a_submit_each(*run):
+        for one in [workers[i % args.workers].submit(job, i, *run) for i in range(args.batches)]:
             one.result()
 
     if torch:
@@ -83,7 +89,8 @@ def main():
                 for name, way in (("one stream, a wait after each", one_by_one),
                                   ("one stream", one_stream),
                                   (f"torch's streams, {args.workers}", own_streams),
-                                  (f"runnel, {args.workers} workers", jobs))}
+                                  (f"runnel, {args.workers} workers", by_one_call),
+                                  ("the same, a submit for each", by_a_submit_each))}
     else:
         def job(i):
             outputs[i][:] = layers_np(inputs[i], weights)
@@ -97,7 +104,8 @@ def main():
                 list(threads.map(job, range(args.batches)))
 
         ways = {"one thread": one_by_one, f"ThreadPoolExecutor, {args.workers}": executor,
-                f"runnel, {args.workers} workers": jobs,
+                f"runnel, {args.workers} workers": by_one_call,
+                "the same, a submit for each": by_a_submit_each,
                 "torch's streams": "needs a GPU and torch"}
 
     def check(_name):

@@ -93,8 +93,9 @@ def main():
             pinned = pool.pinned(batches.shape, "f4")
             device = pool.device_array(batches.shape, "f4")
             loaded, reader = pool.barrier(), runnel.worker_key(1 + i % args.readers)
-            pool.submit(load, i, pinned, device, key=reader, barrier=loaded)
-            under_way.append(pool.submit(train, i, device, key=runnel.worker_key(0), after=loaded))
+            pool.options(key=reader, barrier=loaded).submit(load, i, pinned, device)
+            trainer = pool.options(key=runnel.worker_key(0), after=loaded)
+            under_way.append(trainer.submit(train, i, device))
         for job in under_way:
             job.result()
 

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Barriers, which join jobs."""
+"""Barriers, which join jobs, and orders."""
 from __future__ import annotations
 
 import collections
 import errno
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Deque, Generator, Optional
 
-from _runnel import ffi, lib
-
-from .errors import Error, check, error_of, failed_by, on_worker, refusal
+from .c import ffi, lib
+from .errors import Error, Expired, check, error_of, failed_by, on_worker
 from .job import Job, code_of, wait_elsewhere
-from .queue import Queue, chosen
+from .loop import refuse_in_loop
 
 if TYPE_CHECKING:
     from .pool import Pool
 
-# Dropped barriers that a worker still uses: it updates a job's barrier after py_done().
-_dropped: collections.deque = collections.deque()
+# Dropped barriers that a worker still uses: it updates a job's barrier after Job._done().
+_dropped: Deque[Any] = collections.deque()
 
 
 def _sweep() -> None:
@@ -32,7 +31,7 @@ def _sweep() -> None:
 
 class Barrier:
     """Counts jobs of one pool from their submit (barrier=) until they are done. Other jobs can come
-    after the barrier (after=), threads can wait() for it, and coroutines can await notify()."""
+    after the barrier (after=), threads can wait() for it, and coroutines can await it."""
 
     __slots__ = ("_c", "_pool", "_error", "__weakref__")
 
@@ -50,12 +49,14 @@ class Barrier:
         failure use a new barrier: jobs after this one would be cancelled."""
         self._pool._inside.append(None)
         try:
-            ret = wait_elsewhere(self._pool, lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout,
-                                 "Barrier.wait()")
+            if timeout != 0 and lib.rnl_barrier_wait(self._c, 0) == -errno.ETIMEDOUT:
+                refuse_in_loop("Barrier.wait()", "await the barrier")
+            ret = wait_elsewhere(self._pool, lambda ns: int(lib.rnl_barrier_wait(self._c, ns)),
+                                 timeout, "Barrier.wait()")
         finally:
             self._pool._leave()
         if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"jobs of the barrier are not done after {timeout} s")
+            raise Expired(f"jobs of the barrier are not done after {timeout} s")
         if ret == -errno.EBUSY:
             raise on_worker("Barrier.wait()", ". Submit a job after the barrier")
         check(ret, "Barrier.wait()")
@@ -65,21 +66,22 @@ class Barrier:
                 raise failed_by(ret, self._error)
             raise error_of(ret, "a job of the barrier")
 
-    def notify(self, queue: Optional[Queue] = None) -> Job:
+    def __await__(self) -> Generator[Any, None, None]:
+        return self.notify().__await__()
+
+    def notify(self) -> "Job[None]":
         """Returns a job that is done when the jobs that the barrier counts now are done; no worker
         runs it. If a counted job failed, it fails like the first of these: see wait()."""
-        job = Job(self._pool, None, (), chosen(queue, "Barrier.notify()"))
-        job._prepare()
-        job._after = (self,)
+        job: Job[None] = Job(self._pool, None)
         try:
+            job._prepare()
+            job._after = (self,)
             with self._pool._use("Barrier.notify()"):
                 ret = lib.rnl_barrier_notify(self._c, job._c)
+            check(ret, "Barrier.notify()")
         except BaseException:
             job._interrupted()
             raise
-        if ret:
-            job._end()
-            raise refusal(ret, "Barrier.notify()")
         return job
 
     def join(self) -> None:
@@ -93,7 +95,26 @@ class Barrier:
                         "worker does not wait. Submit a job after the barrier")
         check(ret, "Barrier.join()")
 
-    def __del__(self):
+    def __del__(self) -> None:
         # In a forked child the barrier is kept, because the parent's jobs remain.
         if getattr(self, "_c", None) and lib.rnl_barrier_wait(self._c, 0) != 0:
             _dropped.append(self._c)
+
+
+class Order:
+    """Jobs of one key that start in the order of their submits, even if they come after different
+    barriers. Made by Pool.order(); submits name it (order=)."""
+
+    __slots__ = ("_c", "_pool", "__weakref__")
+
+    def __init__(self, pool: "Pool", key: int):
+        self._pool = pool
+        c = ffi.new("struct rnl_order *")
+        with pool._use("Pool.order()") as c_pool:
+            check(lib.rnl_order_init(c, c_pool, key), "Pool.order()")
+        self._c = c
+
+    def __del__(self) -> None:
+        # The jobs keep the order, so all of them are done: this does not wait for them.
+        if getattr(self, "_c", None):
+            lib.rnl_order_fini(self._c)

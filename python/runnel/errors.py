@@ -6,16 +6,17 @@ import concurrent.futures
 import errno
 import logging
 import math
+import sys
 import threading
 import time
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Dict, Optional
 
-from _runnel import ffi, lib
+from .c import called_by_c, ffi, lib
 
 log = logging.getLogger("runnel")
 log.addHandler(logging.NullHandler())		# without a handler of the program nothing is printed
 _said = threading.local()			# .text: the library's last error in this thread
-_heard: dict = {}	# log_arg of a pool whose workers start now: its last error, of any thread
+_heard: Dict[Any, Optional[str]] = {}	# log_arg of a pool whose workers start now: its last error, of any thread
 
 SLICE_NS = 50_000_000		# a wait returns to Python at this interval, to handle Ctrl-C
 
@@ -28,8 +29,8 @@ class Full(Error):
     """The pool, or one of its resources, is full. This is temporary: try again later."""
 
 
-class Closed(Error):
-    """The pool was closed."""
+class Closed(Error, RuntimeError):
+    """The pool was closed. (An executor of the standard library raises RuntimeError.)"""
 
 
 class Cancelled(Error, concurrent.futures.CancelledError):
@@ -38,11 +39,19 @@ class Cancelled(Error, concurrent.futures.CancelledError):
 
 
 class Late(Error):
-    """The job did not start, or its holds were not released, by its deadline."""
+    """The job did not start, or its holds were not released, by its deadline; or its submit was
+    refused because it would be late (a class that admits)."""
+
+
+if sys.version_info >= (3, 11):
+    Expired = TimeoutError
+else:
+    class Expired(TimeoutError, concurrent.futures.TimeoutError):
+        """A wait's time is over."""
 
 
 _CLASSES = {errno.EAGAIN: Full, errno.ESHUTDOWN: Closed, errno.ECANCELED: Cancelled,
-            errno.ETIMEDOUT: Late}
+            errno.ETIMEDOUT: Late, errno.ETIME: Late}
 _OWNER = "; it is of the process that forked this one: create a pool in this process"
 
 
@@ -121,23 +130,8 @@ def wait(call: Callable[[int], int], timeout: Optional[float], what: str) -> int
                 return ret
 
 
-def call_each(calls: Iterable[Callable[[], None]]) -> None:
-    """Makes all calls, even if one raises, then raises the first exception."""
-    first = None
-    for call in calls:
-        try:
-            call()
-        except BaseException as error:
-            first = first or error
-    try:
-        if first is not None:
-            raise first
-    finally:
-        first = None		# avoids a cycle of the traceback and this frame
-
-
-@ffi.def_extern()
-def py_log(arg, level, msg):
+@called_by_c()
+def py_log(arg: Any, level: int, msg: Any) -> None:
     text = ffi.string(msg).decode(errors="replace")
     if level == lib.RNL_LOG_ERROR:
         _said.text = text
@@ -146,4 +140,9 @@ def py_log(arg, level, msg):
     log.log((logging.ERROR, logging.WARNING, logging.INFO)[level], "%s", text)
 
 
-lib.py_begin()
+@called_by_c()
+def py_enter() -> None:
+    pass
+
+
+lib.quick_begin()

@@ -1,91 +1,122 @@
 # SPDX-License-Identifier: MIT
 """Jobs: Python functions on workers, their results, and holds.
 
-A job is done when its function has returned and the device has completed the issued work. Until
-then `_live` keeps the job with its arguments. A worker reports the end by py_done(), or the job
-goes to a completion queue."""
+A job is a concurrent.futures.Future. It is done when its function has returned and the device has
+completed the issued work. Until then `_live` keeps the job with its arguments. A worker calls
+_run(), and _done() when the job is done."""
 from __future__ import annotations
 
+import concurrent.futures
 import errno
-import functools
+import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
+from contextvars import copy_context
+from concurrent.futures._base import (CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING,
+                                      RUNNING)
+from types import CoroutineType
+from typing import (TYPE_CHECKING, Any, Callable, Generator, List, Mapping, Optional, Sequence,
+                    Set, Tuple, TypeVar)
 
-from _runnel import ffi, lib
-
-from .errors import (Cancelled, Error, call_each, check, error_of, failed_by, log, on_worker,
+from .c import ffi, lib
+from .errors import (Cancelled, Error, Expired, check, error_of, failed_by, log, on_worker,
                      refusal, wait)
+from .loop import future_of, refuse_in_loop
 
 if TYPE_CHECKING:
     from .barrier import Barrier
     from .pool import Pool
     from .queue import Queue
 
-SWEEP_NS = 2_000_000	# interval of the checks in a wait for a job whose loop was closed
+T = TypeVar("T")
 
-_live: dict = {}		# Job -> its cffi handle, which C passes to the callbacks
-# .job: the job whose function runs on this thread; .torch_stream: the stream's handle and torch's
-# object; .stream_of: the pool whose host stream this thread is.
+# Without the interpreter's lock nothing orders a look for waiters after a change of the state.
+FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
+JOB = ffi.typeof("struct rnl_job *")
+DONE = (FINISHED, CANCELLED, CANCELLED_AND_NOTIFIED)
+NONE: Mapping[str, Any] = {}
+KEY_NONE = 2**64 - 1 - lib.RNL_WORKERS_MAX	# RNL_KEY_NONE
+CO_COROUTINE = 0x80		# of a code object's flags: `async def`
+
+_live: Set["Job[Any]"] = set()	# jobs whose memory the library uses
+# .job: the job whose function runs on this thread; .pool: the pool whose thread this is, a worker,
+# a host stream or the timer thread; .torch_stream: the stream's handle and torch's object.
 _thread = threading.local()
 
 
-class Job:
+class _OnDemand:
+    """An attribute of Future that Job makes at the first use, because making it takes as long as
+    the rest of a short job. Whoever waits for a job, or adds a callback, uses it."""
+
+    def __init__(self, make: Callable[[], Any]):
+        self._make = make
+
+    def __set_name__(self, _owner: Any, name: str) -> None:
+        self._name = name
+
+    def __get__(self, job: Any, _owner: Any) -> Any:
+        job._is_watched = True
+        return job.__dict__.setdefault(self._name, self._make())
+
+
+class Job(concurrent.futures.Future[T]):
     """A submitted job, and its result. Pool.submit() makes it."""
 
-    __slots__ = ("_c", "_pool", "_fn", "_args", "_kept", "_value", "_error", "_finished", "_step",
-                 "_barrier", "_after", "_callbacks", "_queue", "_code", "_returned", "__weakref__")
+    # Those of Future, whose __init__() is not called.
+    _state = PENDING
+    _result: Any = None
+    _exception: Optional[BaseException] = None
+    _condition: Any = _OnDemand(threading.Condition)
+    _waiters: Any = _OnDemand(list)
+    _done_callbacks: Any = _OnDemand(list)
 
-    def __init__(self, pool: "Pool", fn: Optional[Callable], args: tuple = (),
-                 queue: Optional["Queue"] = None):
-        self._c = ffi.new("struct rnl_job *")
+    _is_watched = FREE_THREADED	# false: none of these was made, so nobody is told of the end
+    _is_told = False
+    _value: Any = None		# of the function, once it has returned
+    _error: Optional[BaseException] = None
+    _has_returned = False
+    _before: Optional["Job[Any]"] = None	# in its chain: the job whose value is the argument
+    _barrier: Optional["Barrier"] = None	# counts the job
+    _after: Sequence["Barrier"] = ()
+    _queue: Optional["Queue"] = None
+    _kept: Optional[List[Any]] = None	# objects in use by the device or the library until the end
+
+    _fn: Any
+    _args: Any
+    _kwargs: Any
+    _context: Any
+
+    def __init__(self, pool: "Pool", fn: Optional[Callable[..., T]], args: Tuple[Any, ...] = (),
+                 kwargs: Mapping[str, Any] = NONE):
+        self._c = ffi.new(JOB)
         self._pool = pool
         self._fn = fn
         self._args = args
-        self._kept: List[Any] = []	# objects in use by the device or the library until the end
-        self._value = self._error = None
-        self._finished = False
-        self._step = "under way" if fn is None else "not started"	# then "running", "returned"
-        self._barrier: Optional["Barrier"] = None	# counts the job
-        self._after: Sequence["Barrier"] = ()
-        self._callbacks: List[Callable] = []
-        self._queue = queue
-        self._code: Optional[int] = None	# the library's result, once it is known
-        self._returned = False		# true once its queue has returned the job
-        if queue is not None:
-            queue._jobs.add(self)
-        _live[self] = ffi.new_handle(self)
+        self._kwargs = kwargs
+        self._context = copy_context()
+        _live.add(self)
 
-    def _prepare(self) -> None:
+    def _prepare(self, key: int = KEY_NONE) -> None:
         """Initialises the library's job, so that its other settings can be made."""
-        ret = lib.py_prepare(self._c, self._fn is not None, *self._ends())
+        ret = lib.quick_prepare(self._c, self._fn is not None, id(self), key)
         if ret:
-            self._end()
             raise refusal(ret, "a job")
 
     def _more(self) -> Any:
         """Gives the job a struct rnl_job_more, for its rarely used settings."""
-        self._kept.append(more := ffi.new("struct rnl_job_more *"))
+        more = ffi.new("struct rnl_job_more *")
+        self._keep(more)
         lib.rnl_job_set_more(self._c, more)
         return more
 
-    def _submit(self, pool: Any, key: Optional[int], prepared: bool) -> int:
-        """Returns the library's code. One call, since each releases the interpreter's lock."""
-        return lib.py_submit(pool, self._c, prepared, *self._ends(), key is not None, key or 0)
-
-    def _ends(self) -> tuple:
-        """Returns the handle, and the queue or NULL."""
-        return _live[self], ffi.NULL if self._queue is None else self._queue._c
-
-    def _end(self) -> None:
-        """Forgets the job when the library does not use it any more: it was refused, or is done."""
-        if self._queue is not None:
-            self._queue._jobs.discard(self)
-        _live.pop(self, None)
+    def _keep(self, *objects: Any) -> None:
+        if self._kept is None:
+            self._kept = []
+        self._kept.extend(objects)
 
     def _interrupted(self) -> None:
-        """Like _end(), unless the submit was accepted before the exception, such as Ctrl-C."""
+        """Forgets the job, unless the submit was accepted before the exception, such as Ctrl-C."""
         if lib.rnl_job_wait(self._c, 0) == -errno.EINVAL:
-            self._end()
+            _live.discard(self)
 
     def _fail(self, error: BaseException) -> None:
         """Stores the first exception of the job, and the first one of its barrier."""
@@ -94,92 +125,155 @@ class Job:
         if self._barrier is not None and self._barrier._error is None:
             self._barrier._error = error
 
-    def _finish(self) -> None:
-        """Called when the job is done: drops its references, and calls the callbacks."""
-        self._end()
-        self._fn = self._args = self._kept = None
-        self._finished = True
-        self._call_callbacks()
+    # ---- on a worker ----
 
-    def _call_callbacks(self) -> None:
-        """Calls all callbacks; raises SystemExit or KeyboardInterrupt after the last one."""
-        if self._callbacks:
-            call_each(iter(self._next_callback, None))
-
-    def _next_callback(self) -> Optional[Callable[[], None]]:
+    def _run(self) -> int:
+        """Calls the function. Returns 0, or its exception's code."""
+        if self._state == PENDING:	# the library's start and cancel exclude each other
+            self._state = RUNNING
+        _thread.pool, _thread.job = self._pool, self
+        args = self._args if self._before is None else (self._before._value,)
         try:
-            return functools.partial(self._call_back, self._callbacks.pop(0))
-        except IndexError:		# no callback is left, or another thread calls the last one
-            return None
+            value = self._value = self._context.run(self._fn, *args, **self._kwargs)
+            if type(value) is CoroutineType:
+                value.close()
+                raise is_coroutine(self._fn)
+            return 0
+        except BaseException as error:	# SystemExit as well: a worker does not end
+            return failure(self, error)
+        finally:
+            _thread.job = None
+            self._has_returned = True	# but not done before its device work and its holds
 
-    def _call_back(self, fn: Callable[["Job"], Any]) -> None:
+    def _done(self, code: int) -> None:
+        """Called once, when the library does not use the job any more."""
+        _live.discard(self)
+        _thread.pool = self._pool	# a callback must not wait
+        queue = self._queue
         try:
-            fn(self)
-        except Exception:
-            log.exception("a callback of %r raised", self)
+            self._end(code)
+        finally:
+            if self._kept is not None or self._before is not None:
+                self._kept = self._before = None
+            if queue is not None:
+                queue._put(self)
+
+    def _end(self, code: int) -> None:
+        """Ends the future. A thread that waits does so, too, and the first one counts."""
+        error = self._error
+        if code < 0 and error is None:
+            error = self._error_of(code)
+        self._fn = self._args = self._kwargs = self._context = None
+        try:
+            if error is not None or self._is_watched:
+                self._finish(error)
+                return
+            self._result, self._state = self._value, FINISHED
+            if self._is_watched:		# somebody has come meanwhile
+                self._tell()
+        finally:
+            error = None		# avoids a cycle of the traceback and this frame
+
+    def _finish(self, error: Optional[BaseException]) -> None:
+        try:
+            if error is None:
+                self.set_result(self._value)
+            elif isinstance(error, _CancelledJob):
+                self._cancel()
+            else:
+                self.set_exception(error)
+        except concurrent.futures.InvalidStateError:	# ended, cancelled, or set by the program
+            pass
+        finally:
+            error = None
+
+    def _tell(self) -> None:
+        with self._condition:
+            if self._is_told:
+                return
+            self._is_told = True
+            for waiter in self._waiters:
+                waiter.add_result(self)
+            self._condition.notify_all()
+        self._invoke_callbacks()  # type: ignore[attr-defined, unused-ignore]
+
+    def _error_of(self, code: int) -> BaseException:
+        before = self._before
+        causes = [b._error for b in self._after] + [before._error if before else None]
+        cause = next((error for error in causes if error is not None), None)
+        if cause is not None and not self._has_returned and \
+                code in (-errno.ECANCELED, code_of(cause)):
+            return failed_by(code, cause)
+        if code == -errno.ECANCELED and not self._has_returned:
+            return _CancelledJob(-code, CANCELLED_TEXT)
+        error = error_of(code, "the job")
+        device = self._c.device_error
+        if device:
+            error.strerror = f"{error.strerror}; CUDA's error {device}"
+        return error
+
+    def _cancel(self) -> None:
+        with self._condition:
+            if self._state != PENDING:
+                return
+            self._state = CANCELLED_AND_NOTIFIED
+            for waiter in self._waiters:  # type: ignore[attr-defined, unused-ignore]
+                waiter.add_cancelled(self)
+            self._condition.notify_all()
+        self._invoke_callbacks()  # type: ignore[attr-defined, unused-ignore]
+
+    # ---- for the program ----
 
     def done(self) -> bool:
-        """Returns true if the job is done. A job with a queue is done when it was reaped."""
-        self._is_left()
-        ret = lib.rnl_job_wait(self._c, 0)
-        return ret not in (-errno.ETIMEDOUT, -errno.EBUSY) and not check(ret, "Job.done()")
+        """Returns true if the job is done, or will not run because it was cancelled."""
+        if self._state in DONE:
+            return True
+        if not self._pool._is_mine():
+            raise refusal(-errno.EOWNERDEAD, "Job.done()")
+        return False
 
-    def _is_left(self) -> bool:
-        """Returns true if the job's loop was closed; then this call finishes its done jobs."""
-        return self._queue is not None and not self._finished and self._queue.sweep_if_ended()
-
-    def result(self, timeout: Optional[float] = None) -> Any:
+    def result(self, timeout: Optional[float] = None) -> T:
         """Waits for the job, then returns its function's value or raises its exception.
 
         Raises TimeoutError if the job is not done in `timeout` seconds; Cancelled, Late or Error if
         the library ended it. Not on a worker of its pool; in a coroutine, `await job`."""
-        error = self.exception(timeout)
-        try:
-            if error is not None:
-                raise error
-            return self._value
-        finally:
-            error = None		# avoids a cycle of the traceback and this frame
+        if self._state != FINISHED:
+            self._wait(timeout, "Job.result()")
+        if self._exception is None:
+            return self._result  # type: ignore[no-any-return]
+        return super().result(0)
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
-        """Waits for the job, then returns the exception that result() raises, or None."""
-        if self._queue is not None and self._queue.is_loop_of_this_thread() and not self.done():
-            raise RuntimeError("Job.result() of a job that is not done would stop the event loop "
-                               "for ever: await the job")
-        code = self._code
-        if code is None:
-            self._await(timeout)
-            code = self._c.result
-        if code >= 0 or self._error is not None:
-            return self._error
-        cause = next((b._error for b in self._after if b._error is not None), None)
-        if cause is not None and self._step != "returned" and \
-                code in (-errno.ECANCELED, code_of(cause)):
-            return failed_by(code, cause)
-        error = error_of(code, "the job")
-        device = self._c.device_error
-        if device:
-            error.strerror += f"; CUDA's error {device}"
-        return error
+        """Waits for the job, then returns the exception of its function, or None. Raises Cancelled
+        if the job was cancelled."""
+        if self._state != FINISHED:
+            self._wait(timeout, "Job.exception()")
+        return self._exception
 
-    def _await(self, timeout: Optional[float]) -> None:
-        def call(ns: int) -> int:
-            return lib.rnl_job_wait(self._c, min(ns, SWEEP_NS) if self._is_left() else ns)
+    def _wait(self, timeout: Optional[float], what: str) -> None:
+        if not self.done():
+            if timeout is None or timeout > 0:
+                refuse_in_loop(what, "await the job")
+                if is_thread_of(self._pool):
+                    raise on_worker(what, ". Use add_done_callback(), or a job after a barrier")
+            if not self._await(None if timeout is None else max(timeout, 0), what):
+                raise Expired(f"{self!r} is not done after {timeout} s")
+        if self._state != FINISHED:
+            raise Cancelled(errno.ECANCELED, CANCELLED_TEXT)
 
-        self._pool._inside.append(None)
-        try:
-            ret = wait_elsewhere(self._pool, call, timeout, "Job.result()")
-        finally:
-            self._pool._leave()
-        if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"{self!r} is not done after {timeout} s")
-        if ret == -errno.EBUSY:
-            raise on_worker("Job.result()", ". Use add_done_callback(), or a job after a barrier")
-        check(ret, "Job.result()")
+    def _await(self, timeout: Optional[float], what: str) -> bool:
+        """Waits in the library, which wakes this thread without the interpreter's lock."""
+        ret = wait(lambda ns: 0 if self._state in DONE else int(lib.rnl_job_wait(self._c, ns)),
+                   timeout, what)
+        if ret != -errno.ETIMEDOUT and self._state not in DONE:
+            self._end(check(ret, what) or self._c.result)
+        return self._state in DONE
 
     def cancel(self) -> bool:
         """Cancels the job. Returns true if its function will not run: result() raises Cancelled.
         Returns false if it has started or is done; a running function can call is_cancelled()."""
+        if self._state in DONE:
+            return self._state != FINISHED
         self._pool._inside.append(None)
         try:
             ret = lib.rnl_job_cancel(self._c)
@@ -187,58 +281,37 @@ class Job:
             self._pool._leave()
         if ret not in (-errno.EBUSY, -errno.EALREADY):
             check(ret, "Job.cancel()")
-        return ret == 0
+        if ret == 0:
+            self._cancel()
+        return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
 
-    def cancelled(self) -> bool:
-        """Returns true if the job is done and was cancelled. A queued job is done within 10 ms
-        after its cancel()."""
-        return self.done() and isinstance(self.exception(), Cancelled)
-
-    def add_done_callback(self, fn: Callable[["Job"], Any]) -> None:
-        """Calls `fn(job)` when the job is done, or immediately if it is. fn runs on a worker, or on
-        the thread that reaps the job; fn must not wait."""
-        self._callbacks.append(fn)
-        if self._finished:
-            self._call_callbacks()
-
-    def __await__(self):
-        import asyncio
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-
-        def told() -> None:
-            if not future.done():
-                future.set_result(None)
-
-        def on_done(_job: "Job") -> None:
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self.done():
+            future = future_of(self)
             try:
-                if self._queue is not None and self._queue.loop is loop and \
-                        self._queue.is_loop_of_this_thread():
-                    told()
-                else:
-                    loop.call_soon_threadsafe(told)
-            except RuntimeError:	# the loop has ended
-                pass
-
-        self.add_done_callback(on_done)
-        queue = self._queue		# the queue's loop may be closed, now or during the await
-        is_others = queue is not None and queue.loop not in (None, loop) and not self._finished
-        if is_others:
-            queue.begin_await(loop)
-        try:
-            yield from future
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        finally:
-            if is_others:
-                queue.end_await(loop)
+                yield from future
+            finally:
+                if future.cancelled():
+                    self.cancel()
         return self.result(0)
 
     def __repr__(self) -> str:
         name = getattr(self._fn, "__qualname__", None)
-        state = "done" if self._finished else self._step
+        state = {PENDING: "not started" if self._fn else "under way", FINISHED: "done",
+                 RUNNING: "returned" if self._has_returned else "running"}.get(self._state, "cancelled")
         return f"<runnel.Job{f' of {name}' if name else ''}, {state}>"
+
+
+CANCELLED_TEXT = "the job was cancelled"
+
+
+class _CancelledJob(Cancelled):
+    """The library ended the job by a cancel."""
+
+
+def is_coroutine(fn: Any) -> TypeError:
+    return TypeError(f"{fn!r} is a coroutine function, whose call runs nothing; a job runs a plain "
+                     "function: await the coroutine in the loop, or submit(asyncio.run, fn(...))")
 
 
 def code_of(error: BaseException) -> int:
@@ -247,56 +320,42 @@ def code_of(error: BaseException) -> int:
     return -code if isinstance(code, int) and 0 < code < 2**31 else -errno.EIO
 
 
-def is_stream_of(pool: "Pool") -> bool:
-    """Returns true if this thread is a worker's stream on the host, which runs launched functions:
-    there a wait for a job of the pool could wait for itself."""
-    return getattr(_thread, "stream_of", None) is pool
+def is_thread_of(pool: "Pool") -> bool:
+    """Returns true on a worker of the pool, its timer thread, and a worker's stream on the host,
+    which runs launched functions: there a wait for a job of the pool could wait for itself."""
+    return getattr(_thread, "pool", None) is pool
 
 
 def wait_elsewhere(pool: "Pool", call: Callable[[int], int], timeout: Optional[float],
                    what: str) -> int:
-    """Like wait(), for jobs of a pool; returns -EBUSY on a host stream, like on a worker."""
-    if not is_stream_of(pool):
+    """Like wait(), for jobs of a pool; returns -EBUSY on a thread of the pool."""
+    if not is_thread_of(pool):
         return wait(call, timeout, what)
-    ret = call(0)
+    ret: int = call(0)
     return -errno.EBUSY if ret == -errno.ETIMEDOUT else ret
 
 
-def call(job: Job, fn: Callable, args: tuple) -> tuple:
-    """Calls a job's function on a worker. Returns its value, and 0 or its exception's code."""
+def failure(job: Any, error: BaseException) -> int:
+    """Stores what a job's function raised; returns the library's code."""
+    tb = error.__traceback__
+    error.__traceback__ = tb.tb_next if tb else None	# the first frame refers to the job
+    job._fail(error)
+    return code_of(error)
+
+
+def call(job: Any, fn: Callable[..., Any], *args: Any) -> int:
+    """Calls a function of a job, on a worker. Returns 0, or its exception's code."""
     _thread.job = job
     try:
-        return fn(*args), 0
+        fn(*args)
+        return 0
     except BaseException as error:	# SystemExit as well: a worker does not end
-        # Removes this frame, which refers to the job.
-        tb = error.__traceback__
-        error.__traceback__ = tb.tb_next if tb else None
-        job._fail(error)
-        return None, code_of(error)
+        return failure(job, error)
     finally:
         _thread.job = None
 
 
-@ffi.def_extern(error=-errno.EIO)
-def py_run(c):
-    job = ffi.from_handle(c.user)
-    job._step = "running"
-    job._value, code = call(job, job._fn, job._args)
-    job._step = "returned"		# not done before its device work and its holds
-    return code
-
-
-@ffi.def_extern()
-def py_done(c, result):
-    job = ffi.from_handle(c.user)
-    job._code = result
-    try:
-        job._finish()
-    except BaseException:	# SystemExit as well: a worker does not end
-        log.exception("a callback of %r raised", job)
-
-
-def running_job(what: str) -> Job:
+def running_job(what: str) -> Any:
     """Returns the job whose function runs on this thread."""
     job = getattr(_thread, "job", None)
     if job is None:
@@ -308,7 +367,7 @@ def keep(*objects: Any) -> None:
     """Keeps objects until the job that runs on this thread, if any, is done."""
     job = getattr(_thread, "job", None)
     if job is not None:
-        job._kept.extend(objects)
+        job._keep(*objects)
 
 
 def is_cancelled() -> bool:
@@ -322,7 +381,7 @@ class Hold:
 
     __slots__ = ("_c", "_job", "_released", "__weakref__")
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Any):
         self._released = True		# until rnl_job_hold() succeeds
         self._job = job
         self._c = ffi.new("struct rnl_hold *")
@@ -343,17 +402,17 @@ class Hold:
         job = self._job
         code = code_of(error) if error is not None else 0
         sets = error is not None and not self._released and job._error is None
-        if sets:
+        if error is not None and sets:
             job._fail(error)
         self._released = True
-        ret = lib.rnl_hold_release(self._c, code)
+        ret: int = lib.rnl_hold_release(self._c, code)
         if ret and sets:
             job._error = None
             if job._barrier is not None and job._barrier._error is error:
                 job._barrier._error = None
         return ret
 
-    def __del__(self):
+    def __del__(self) -> None:
         if not self._released and self._job._pool._is_mine():
             text = "a hold was dropped without a release: its job is cancelled"
             log.error("%s", text)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict
 
-from _runnel import ffi, lib
-
+from .c import ffi, lib
 from .errors import check
+from .loop import in_thread, refuse_in_loop
 
 if TYPE_CHECKING:
     from .pool import Pool
@@ -17,7 +17,7 @@ _NUMBERS = {name for name, field in ffi.typeof("struct rnl_class_attr").fields
 
 
 class JobClass:
-    """A class of a pool's jobs, made by Pool.job_class(): submit(cls=...) names it."""
+    """A class of a pool's jobs, made by Pool.job_class(): Pool.options(cls=...) names it."""
 
     __slots__ = ("_c", "_pool", "name", "__weakref__")
 
@@ -43,11 +43,16 @@ class JobClass:
     def close(self) -> None:
         """Refuses further jobs of the class, and waits until its jobs are done. The end of the pool
         closes its classes, too. Not on a worker of the pool."""
+        refuse_in_loop("JobClass.close()", "await cls.aclose()")
         c, self._c = self._c, None
         if c is None:
             return
         with self._pool._use("JobClass.close()"):
             lib.rnl_class_destroy(c)
+
+    async def aclose(self) -> None:
+        """Like close(), while the loop goes on."""
+        await in_thread(self.close)
 
     def stats(self) -> Dict[str, Any]:
         """Returns the figures of struct rnl_class_stats."""
@@ -62,4 +67,4 @@ class JobClass:
         ns = ffi.new("uint64_t *")
         with self._pool._use("JobClass.wait_s()"):
             check(lib.rnl_class_wait(self._c, ns), "JobClass.wait_s()")
-        return ns[0] / 1e9
+        return float(ns[0] / 1e9)

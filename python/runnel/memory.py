@@ -10,14 +10,13 @@ import errno
 import functools
 import math
 import operator
-from typing import TYPE_CHECKING, Any, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Set, Tuple
 
 import numpy as np
 
-from _runnel import ffi, lib
-
-from .errors import check, wait
-from .job import is_stream_of, running_job
+from .c import called_by_c, ffi, lib
+from .errors import Expired, check, wait
+from .job import is_thread_of, running_job
 
 if TYPE_CHECKING:
     from .pool import Pool
@@ -26,7 +25,7 @@ DL_CPU, DL_CUDA = 1, 2				# DLPack's types of devices
 DL_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 DL_BYTES = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16), "b": (1,)}
 
-_handed_out: set = set()			# handles of arrays that DLPack consumers hold
+_handed_out: Set[Any] = set()			# handles of arrays that DLPack consumers hold
 
 
 def _shape(shape: Any, dtype: Any, what: str) -> Tuple[Tuple[int, ...], np.dtype, int]:
@@ -61,7 +60,7 @@ class DeviceArray:
         self.ordinal = ordinal			# CUDA's number of its device
 
     @property
-    def __cuda_array_interface__(self) -> dict:
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.ptr, False),
                 "strides": None, "version": 3}
 
@@ -100,8 +99,8 @@ def _capsule(array: DeviceArray, device_type: int, device_id: int) -> Any:
     return new(int(ffi.cast("uintptr_t", tensor)), b"dltensor", int(end))
 
 
-@ffi.def_extern()
-def py_forget(owner):
+@called_by_c()
+def py_forget(owner: Any) -> None:
     _handed_out.discard(owner)
 
 
@@ -141,9 +140,9 @@ def pinned(pool: "Pool", shape: Any, dtype: Any, timeout: Optional[float]) -> np
     with pool._use(what) as c:
         ret = wait(lambda ns: -errno.ESHUTDOWN if pool._closed else
                    lib.rnl_memory_get(c, lib.RNL_PINNED, nbytes, bufp, ns),
-                   0 if is_stream_of(pool) else timeout, what)
+                   0 if is_thread_of(pool) else timeout, what)
         if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"{what}: {nbytes} bytes were not put back in {timeout} s")
+            raise Expired(f"{what}: {nbytes} bytes were not put back in {timeout} s")
         check(ret, f"{what} of {nbytes} bytes")
         memory = _lend(pool, bufp[0], nbytes)
     return host_array(memory, shape, dtype)

@@ -8,43 +8,34 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import functools
 import itertools
 import operator
 import threading
 import time
 import weakref
+from types import TracebackType
 from typing import (Any, Callable, Dict, Hashable, Iterable, Iterator, List, Optional, Sequence,
-                    Tuple, Union)
+                    Set, Tuple, Type, Union)
 
-from _runnel import ffi, lib
-
-from . import forks, map as maps, memory
-from .barrier import Barrier
-from .errors import Closed, check, check_start, log, nanoseconds, on_worker, refusal, wait
-from .job import Job, is_stream_of, wait_elsewhere
+from . import batcher as batchers, forks, map as maps, memory
+from .barrier import Barrier, Order
+from .batcher import Batcher
+from .c import ffi, lib
+from .errors import (Closed, Error, Expired, check, check_start, log, nanoseconds, on_worker, refusal,
+                     wait)
+from .job import Hold, Job, is_thread_of, wait_elsewhere
 from .job_class import JobClass
-from .queue import Queue, chosen, loop_queue, sweep
+from .loop import in_thread, refuse_in_loop, running_loop
+from .options import Options, Submitter, number_of
+from .queue import Queue
 
-SPACE, EMPTY = lib.RNL_SPACE, lib.RNL_EMPTY	# Pool.submit(when=)
-MASK = 2**64 - 1
 WHERE = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
 
 EXIT_TURN = 0.01	# seconds that the interpreter's exit waits for a pool in one turn
 
-YEAR = 365 * 24 * 3600		# seconds; the limit for a job's start time
-
-_pools: set = set()		# the pools that are not closed; the interpreter's exit closes them
+_pools: Set["Pool"] = set()		# the pools that are not closed; the interpreter's exit closes them
 _numbers = itertools.count(1)	# numbers of the pools, used as their log_arg
-
-
-def worker_key(i: int) -> int:
-    """Returns a key that selects worker i, modulo the number of workers."""
-    i = operator.index(i)
-    if not 0 <= i < lib.RNL_WORKERS_MAX:
-        raise ValueError(f"worker_key(): i is {i!r}; it must be 0 to {lib.RNL_WORKERS_MAX - 1}")
-    return MASK - i
 
 
 def _as_dict(struct: Any) -> Dict[str, Any]:
@@ -76,7 +67,7 @@ def setup() -> bool:
     ret = lib.rnl_setup()
     if ret != -errno.EBUSY:
         check(ret, "setup()")
-    return ret == 0
+    return bool(ret == 0)
 
 
 def _bytes(text: Any, what: str) -> bytes:
@@ -90,8 +81,9 @@ _NUMBERS = {name for name, field in ffi.typeof("struct rnl_pool_attr").fields
             if field.type.kind == "primitive"} - {"size", "stream", "guard", "nr_cpus"}
 
 
-class Pool:
-    """Workers that run Python functions, each on its own GPU stream, or on the host.
+class Pool(Submitter):
+    """Workers that run Python functions, each on its own GPU stream, or on the host. A Pool is a
+    concurrent.futures.Executor, and its jobs are futures.
 
     nr_workers: 0 means the number of CPUs, but at most 8 for each device.
     device: "cuda", "cuda:1", "cuda:all", "host"; "auto" is a GPU if one answers, else the host.
@@ -101,6 +93,9 @@ class Pool:
     The streams are private: README.md has the reason. The end of `with`, or `async with`, closes
     the pool and waits for its jobs. The close cancels jobs that wait for their time or for space,
     and after an exception all jobs that have not started."""
+
+    devices: List[Dict[str, Any]]
+    on_host: bool
 
     def __init__(self, nr_workers: int = 0, device: str = "auto", *, name: str = "runnel",
                  cpus: Optional[Sequence[int]] = None, **attributes: int):
@@ -134,18 +129,22 @@ class Pool:
         self._log_arg = attr.log_arg
         self._owned = [poolp[0]]	# the thread that pops the pool destroys it
         self._c = poolp[0]
-        self._born = forks.number()
+        self._pool = self
+        self._born = forks.nr
         self._closed = False		# true once all jobs are done: further calls are refused
-        self._closing = threading.RLock()
+        self._closing: Any = threading.RLock()
         # One entry for each call in the library, and for each piece of memory that is lent out.
         # Lists, because append and pop are atomic, but += of a number is not.
         self._inside: List[None] = []
         self._lent: List[None] = []
-        self._holds: weakref.WeakSet = weakref.WeakSet()
+        self._holds: "weakref.WeakSet[Hold]" = weakref.WeakSet()
+        self._batchers: Dict[Any, Batcher] = {}	# those that exist in the library
+        self._abandoned: List[Any] = []	# requests of interrupted calls, which the library uses
         with self._use("Pool()") as c:
             first = self._describe(c, 0)
             self.devices = [first, *(self._describe(c, i) for i in range(1, first["nr_devices"]))]
         self.on_host = not self.devices[0]["cuda"]
+        self._nr_workers = self.stats()["nr_workers"]
         _pools.add(self)
 
     @staticmethod
@@ -158,7 +157,7 @@ class Pool:
     # ---- calls on the pool, and its end ----
 
     def _is_mine(self) -> bool:
-        return self._born == forks.number()
+        return self._born == forks.nr
 
     @contextlib.contextmanager
     def _use(self, what: str) -> Iterator[Any]:
@@ -173,7 +172,10 @@ class Pool:
         self._inside.append(None)
         if self._closed or not self._is_mine():
             self._leave()
-            raise refusal(-errno.ESHUTDOWN if self._is_mine() else -errno.EOWNERDEAD, what)
+            raise self._refusal(what)
+
+    def _refusal(self, what: str) -> Error:
+        return refusal(-errno.ESHUTDOWN if self._is_mine() else -errno.EOWNERDEAD, what)
 
     def _leave(self) -> None:
         self._inside.pop()
@@ -187,6 +189,8 @@ class Pool:
                 c = self._owned.pop()
             except IndexError:
                 return
+            while self._batchers:
+                lib.rnl_batcher_destroy(self._batchers.popitem()[0])
             lib.rnl_pool_destroy(c)
 
     def close(self, timeout: Optional[float] = None, cancel: bool = False) -> None:
@@ -196,12 +200,14 @@ class Pool:
         if not self._is_mine() or self._closed:
             return
         left = nanoseconds(timeout, "Pool.close(): timeout")
+        if left:
+            refuse_in_loop("Pool.close()", "await pool.aclose(), or use `async with`")
         end = time.monotonic() + left / 1e9
         self._inside.append(None)	# a signal handler may close the pool meanwhile
         try:
             if not self._closing.acquire(timeout=min(left / 1e9, threading.TIMEOUT_MAX)
                                          if left >= 0 else -1):
-                raise TimeoutError(f"Pool.close(): another thread has been at it for {timeout} s")
+                raise Expired(f"Pool.close(): another thread has been at it for {timeout} s")
             if not self._closed:
                 self._close(None if left < 0 else max(end - time.monotonic(), 0), cancel)
         finally:
@@ -220,31 +226,46 @@ class Pool:
 
     def _close(self, timeout: Optional[float], cancel: bool) -> None:
         c = self._c
-        if is_stream_of(self) or lib.rnl_pool_drain(c, 0) == -errno.EBUSY:
+        if is_thread_of(self) or lib.rnl_pool_drain(c, 0) == -errno.EBUSY:
             raise on_worker("Pool.close()")
         check(lib.rnl_pool_close(c), "Pool.close()")
         call = lib.rnl_pool_stop if cancel else lib.rnl_pool_drain
         ret = wait(lambda ns: call(c, ns), timeout, "Pool.close()")
         if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"Pool.close(): {len(self.unfinished())} jobs have not ended in time")
+            raise Expired(f"Pool.close(): {len(self.unfinished())} jobs have not ended in time")
         check(ret, "Pool.close()")
         self._closed = True
         _pools.discard(self)
-        sweep()
+
+    async def aclose(self, timeout: Optional[float] = None, cancel: bool = False) -> None:
+        """Like close(), while the loop goes on."""
+        await in_thread(self.close, timeout, cancel)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Like close(), as executors have it. Without `wait` another thread waits for the jobs."""
+        if wait or self._closed:
+            self.close(cancel=cancel_futures)
+            return
+        with self._use("Pool.shutdown()") as c:
+            check(lib.rnl_pool_close(c), "Pool.shutdown()")
+            if cancel_futures:
+                check(lib.rnl_pool_cancel(c), "Pool.shutdown()")
+        threading.Thread(target=self.close, name="runnel-shutdown", daemon=True).start()
 
     def __enter__(self) -> "Pool":
+        refuse_in_loop("The end of `with` a pool", "use `async with`")
         return self
 
-    def __exit__(self, kind: Any, _value: Any, _tb: Any) -> None:
+    def __exit__(self, kind: Optional[Type[BaseException]], _value: Optional[BaseException],
+                 _tb: Optional[TracebackType]) -> None:
         self.close(cancel=kind is not None)
 
     async def __aenter__(self) -> "Pool":
         return self
 
-    async def __aexit__(self, kind: Any, _value: Any, _tb: Any) -> None:
-        import asyncio
-        close = functools.partial(self.close, cancel=kind is not None)
-        await asyncio.get_running_loop().run_in_executor(None, close)	# the loop goes on
+    async def __aexit__(self, kind: Optional[Type[BaseException]], _value: Optional[BaseException],
+                        _tb: Optional[TracebackType]) -> None:
+        await self.aclose(cancel=kind is not None)
 
     # ---- jobs ----
 
@@ -253,128 +274,66 @@ class Pool:
         max_queued, max_jobs, deadline_ns, nr_workers, ... Not on a worker with nr_workers."""
         return JobClass(self, name, attributes)
 
-    def submit(self, fn: Callable, *args: Any, key: Optional[Hashable] = None,
-               cls: Optional[JobClass] = None,
-               device: Optional[int] = None, barrier: Optional[Barrier] = None,
-               after: Union[None, Barrier, Iterable[Barrier]] = None,
-               deadline: Optional[float] = None, at: Optional[float] = None, when: Optional[int] = None,
-               queue: Optional[Queue] = None, timeout: Optional[float] = None) -> Job:
-        """Submits fn(*args) to the workers, and returns the job. In a coroutine, `await job`.
+    def options(self, *, key: Optional[Hashable] = None, cls: Optional[JobClass] = None,
+                device: Optional[int] = None, barrier: Optional[Barrier] = None,
+                after: Union[None, Barrier, Iterable[Barrier]] = None,
+                order: Optional[Order] = None, deadline: Optional[float] = None,
+                at: Optional[float] = None, when: Optional[int] = None,
+                queue: Optional[Queue] = None, timeout: Optional[float] = None) -> Options:
+        """Returns an executor whose jobs have options: pool.options(key=k).submit(fn, ...).
 
         key: one worker runs all jobs with this key, in the order of their submits.
-        cls: its class, of Pool.job_class(): a share, a priority, limits, workers of its own.
-        device: number of the device in the pool. barrier: counts the job. after: a barrier, or
-        several, whose jobs come first.
+        cls: their class, of Pool.job_class(): a share, a priority, limits, workers of its own.
+        device: number of the device in the pool. barrier: counts the jobs. after: a barrier, or
+        several, whose jobs come first. order: of Pool.order().
         deadline: seconds; a job that has not started by then, or is still held then, raises Late.
         at: start time, of time.monotonic(), within a year.
         when: for a notice: SPACE or EMPTY.
-        queue: the completion queue that the job goes to when it is done.
-        timeout: seconds to wait for space in a full pool before Full is raised; 0: no wait. Always
-        0 on a worker, and in a coroutine without `queue`: a wait there would block all others."""
-        if not callable(fn):
-            raise TypeError(f"Pool.submit(): fn is {fn!r}; it must be a function")
-        loop = None
-        if queue is None:
-            queue = loop = loop_queue()
-        else:
-            queue = chosen(queue, "Pool.submit()")
-        if timeout is not None:
-            nanoseconds(timeout, "Pool.submit(): timeout")
-        self._enter("Pool.submit()")
-        try:
-            job = Job(self, fn, args, queue)
-            try:
-                more = (cls, device, barrier, after, deadline, at, when)
-                plain = all(value is None for value in more)
-                if not plain:
-                    self._set(job, cls, device, barrier, after, deadline)
-                ret = self._submit(job, plain, key, at, when,
-                                   0 if loop or is_stream_of(self) else timeout)
-            except BaseException:
-                job._interrupted()
-                raise
-            if ret:
-                job._end()
-                raise refusal(ret, "Pool.submit()")
-            return job
-        finally:
-            self._leave()
+        queue: the completion queue that gets the jobs when they are done.
+        timeout: seconds to wait for space in a full pool before Full is raised; 0: no wait."""
+        return Options(self, key, cls, device, barrier, after, order, deadline, at, when, queue,
+                       timeout)
 
-    def _set(self, job: Job, cls: Optional[JobClass], device: Optional[int],
-             barrier: Optional[Barrier], after: Union[None, Barrier, Iterable[Barrier]], deadline: Optional[float]) -> None:
-        c = job._c
-        job._prepare()
-        befores = list(after) if isinstance(after, (list, tuple)) else [] if after is None else [after]
-        for name, given in (("barrier", barrier), *(("after", before) for before in befores)):
-            if not isinstance(given, Barrier) and not (given is None and name == "barrier"):
-                raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
-        job._barrier, job._after = barrier, befores
-        if cls is not None and (not isinstance(cls, JobClass) or cls._c is None):
-            raise TypeError(f"Pool.submit(): cls is {cls!r}; it must be a class of Pool.job_class() that is "
-                            "not closed")
-        ret = lib.rnl_job_set_class(c, cls._c) if cls is not None else 0
-        if not ret and device is not None:
-            if not isinstance(device, int) or not 0 <= device < len(self.devices):
-                raise ValueError(f"Pool.submit(): device is {device!r}; the pool has 0 to "
-                                 f"{len(self.devices) - 1}")
-            ret = lib.rnl_job_set_device(c, device)
-        if not ret and barrier is not None:
-            ret = lib.rnl_barrier_add(barrier._c, c)
-        if not ret and len(befores) == 1:
-            ret = lib.rnl_job_set_after(c, befores[0]._c)
-        elif befores:
-            more = job._more()
-            job._kept.append(array := ffi.new("struct rnl_after[]", len(befores)))
-            for i, before in enumerate(befores):
-                array[i].barrier = before._c
-            more.after, more.nr_after = array, len(befores)
-        if not ret and deadline is not None:
-            ret = lib.rnl_job_set_deadline(c, nanoseconds(deadline, "Pool.submit(): deadline"))
-        check(ret, "Pool.submit()")
+    def order(self, key: Hashable) -> Order:
+        """Makes an order: its jobs have the key, and start in the order of their submits, even if
+        they come after different barriers."""
+        return Order(self, number_of(key))
 
-    def _submit(self, job: Job, plain: bool, key: Optional[Hashable], at: Optional[float],
-                when: Optional[int], timeout: Optional[float]) -> int:
-        """plain: the library's job is not initialised yet, because _set() was not called."""
-        pool, c = self._c, job._c
-        if key is not None:
-            key = (key if isinstance(key, int) else hash(key)) & MASK
-        if when is not None:
-            if at is not None or key is not None or when not in (SPACE, EMPTY):
-                raise ValueError("Pool.submit(): when is SPACE or EMPTY, and goes "
-                                 "with neither key nor at")
-            job._more().when = when
-            return lib.rnl_submit(pool, c)
-        if at is not None:
-            now, seconds = time.monotonic(), at
-            at = nanoseconds(seconds, "Pool.submit(): at")
-            if seconds > now + YEAR:
-                raise ValueError(f"Pool.submit(): at is {seconds!r}, more than a year from now; it "
-                                 f"must be a time of time.monotonic(), which is {now:.1f} now")
-            ret = 0 if key is None else lib.rnl_job_set_key(c, key)
-            job._more().start_ns = at
-            return ret or lib.rnl_submit(pool, c)
-        ret = job._submit(pool, key, not plain)
-        if ret != -errno.EAGAIN or timeout == 0:
-            return ret
-        ret = wait(lambda ns: lib.rnl_submit_wait(pool, c, ns), timeout, "Pool.submit()")
-        return -errno.EAGAIN if ret == -errno.ETIMEDOUT else ret
+    def batcher(self, fn: Optional[Callable[["batchers.Batch"], Any]], shape: Any, out_shape: Any = None,
+                dtype: Any = "f4", out_dtype: Any = None, *, kernel: Any = None,
+                resident: bool = False, shared: bool = False, cls: Optional[JobClass] = None,
+                **numbers: int) -> Batcher:
+        """Makes a batcher, which runs many small requests together: batcher.submit(row).
+
+        fn(batch) is called on a worker for the requests that have come together: it reads
+        batch.input and writes batch.out, arrays on the device whose first axis is the request; on
+        the host they are numpy arrays. shape, dtype: of one request's row; out_shape, out_dtype: of
+        its answer; None: no answer, or dtype.
+        kernel: in place of fn (None): the address of a struct rnl_request_kernel of C or CUDA.
+        resident: the kernel stays on the device while lone requests come close together; shared:
+        also while other processes use the device. See RNL_BATCHER_RESIDENT in runnel/batch.h.
+        cls: class of the batches. numbers: max_batch, max_in_flight, ... of struct rnl_batcher_attr.
+        Not in a coroutine: page-locks memory. The end of the pool closes the batcher."""
+        return Batcher(self, fn, (shape, dtype),
+                       (out_shape, dtype if out_dtype is None else out_dtype), kernel,
+                       resident * lib.RNL_BATCHER_RESIDENT | shared * lib.RNL_BATCHER_SHARED, cls,
+                       numbers)
 
     def barrier(self) -> Barrier:
         """Returns a new barrier for jobs of this pool."""
         return Barrier(self)
 
-    def map(self, fn: Callable[["maps.Chunk"], Any], array: Any, out: Any = None, *,
-            chunk: Optional[int] = None, halo: Tuple[int, int] = (0, 0), copies_first: bool = False,
-            queue: Optional[Queue] = None) -> Job:
+    def map_array(self, fn: Callable[["maps.Chunk"], Any], array: Any, out: Any = None, *,
+                  chunk: Optional[int] = None, halo: Tuple[int, int] = (0, 0),
+                  copies_first: bool = False) -> "Job[Any]":
         """Streams an array through the workers: copies in, fn(chunk) and copies out overlap.
 
-        The elements are the rows along the first axis. fn reads chunk.input and writes chunk.out,
-        which are on the device; on the host they are numpy arrays. out: an array with as many rows,
-        or `array` itself; None for no output. chunk: rows of a chunk; None: the library
-        chooses. halo: rows of the neighbours at the begin and at the end of a chunk's input.
+        The elements are the rows along the first axis. fn reads chunk.input and writes to
+        chunk.out, which are on the device; on the host they are numpy arrays. out: an array with
+        as many rows, or `array` itself; None for no output. chunk: rows of a chunk; None: the
+        library chooses. halo: rows of the neighbours at the begin and at the end of a chunk's input.
         The returned job is done when the map has ended; its value is `out`."""
-        return maps.start(self, fn, array, out, chunk, halo, copies_first,
-                          chosen(queue, "Pool.map()"))
+        return maps.start(self, fn, array, out, chunk, halo, copies_first)
 
     def cancel(self) -> int:
         """Cancels all jobs that have not started. Returns their number."""
@@ -385,30 +344,44 @@ class Pool:
         """Waits until all accepted jobs are done, except jobs that wait for their time (at=) or for
         space (when=). Raises TimeoutError after `timeout` seconds."""
         with self._use("Pool.drain()") as c:
-            ret = wait_elsewhere(self, lambda ns: lib.rnl_pool_drain(c, ns), timeout,
+            if timeout != 0:
+                refuse_in_loop("Pool.drain()", "await pool.adrain()")
+            ret = wait_elsewhere(self, lambda ns: int(lib.rnl_pool_drain(c, ns)), timeout,
                                  "Pool.drain()")
         if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"Pool.drain(): jobs are not done after {timeout} s")
+            raise Expired(f"Pool.drain(): jobs are not done after {timeout} s")
         if ret == -errno.EBUSY:
             raise on_worker("Pool.drain()")
         check(ret, "Pool.drain()")
 
+    async def adrain(self, timeout: Optional[float] = None) -> None:
+        """Like drain(), while the loop goes on."""
+        await in_thread(self.drain, timeout)
+
     def resize(self, nr_workers: int) -> None:
-        """Changes the number of workers that are not a class's own. Other threads may submit meanwhile."""
+        """Changes the number of workers that are not a class's own, and waits until they serve, and
+        leaving workers have done their jobs. Other threads may submit meanwhile."""
+        refuse_in_loop("Pool.resize()", "await pool.aresize()")
         with self._use("Pool.resize()") as c:
             try:
                 check_start(lambda: lib.rnl_pool_resize(c, nr_workers), self._log_arg,
                             "Pool.resize()")
             except (TypeError, OverflowError) as error:
                 raise type(error)(f"Pool.resize(): nr_workers is {nr_workers!r}: {error}") from None
+        self._nr_workers = nr_workers
+
+    async def aresize(self, nr_workers: int) -> None:
+        """Like resize(), while the loop goes on."""
+        await in_thread(self.resize, nr_workers)
 
     # ---- memory ----
 
     def pinned(self, shape: Any, dtype: Any = "uint8", timeout: Optional[float] = None) -> Any:
         """Returns a numpy array in page-locked memory, not initialised, which the device accesses
         directly. When the last array that uses the memory is freed, the pool gets it back. At
-        pinned_max, waits `timeout` seconds at most for returned memory, but not on a worker."""
-        return memory.pinned(self, shape, dtype, timeout)
+        pinned_max, waits `timeout` seconds at most for returned memory, but not on a worker, and
+        not in a coroutine."""
+        return memory.pinned(self, shape, dtype, 0 if running_loop() else timeout)
 
     def device_array(self, shape: Any, dtype: Any = "uint8", device: int = 0) -> Any:
         """Returns an array in memory of a device, not initialised: a DeviceArray for torch, CuPy
@@ -449,7 +422,7 @@ class Pool:
                 text = ffi.new("char[]", size)
                 need = check(lib.rnl_pool_stats_text(c, ffi.NULL, text, size), "Pool.metrics()")
                 if need < size:
-                    return ffi.string(text).decode()
+                    return str(ffi.string(text).decode())
                 size = need + 4096
 
     def unfinished(self) -> List[Dict[str, Any]]:
@@ -482,7 +455,7 @@ def _at_exit() -> None:
 
     A job of one pool may wait for a job of another pool, and a function may still take a hold. So
     all pools are closed in turns, until no pool is left."""
-    given_up: set = set()
+    given_up: Set[Pool] = set()
     try:
         while True:
             pools = [pool for pool in list(_pools) if pool._is_mine() and pool not in given_up]

@@ -9,8 +9,7 @@ import contextlib
 import errno
 from typing import Any, ContextManager, Optional
 
-from _runnel import ffi, lib
-
+from .c import ffi, lib
 from .errors import Error
 from .job import _thread
 
@@ -41,11 +40,12 @@ def torch_stream() -> ContextManager[Any]:
     handle = stream()
     if handle is None:
         return contextlib.nullcontext()
-    import torch
+    import torch  # type: ignore[import-not-found, unused-ignore]
     kept = getattr(_thread, "torch_stream", None)
     if kept is None or kept[0] != handle:	# kept, since making one takes longer than a launch
         kept = _thread.torch_stream = handle, torch.cuda.ExternalStream(handle)
-    return torch.cuda.stream(kept[1])
+    context: ContextManager[Any] = torch.cuda.stream(kept[1])
+    return context
 
 
 def cupy_stream() -> ContextManager[Any]:
@@ -53,8 +53,9 @@ def cupy_stream() -> ContextManager[Any]:
     handle = stream()
     if handle is None:
         return contextlib.nullcontext()
-    import cupy
-    return cupy.cuda.ExternalStream(handle)
+    import cupy  # type: ignore[import-not-found, unused-ignore]
+    context: ContextManager[Any] = cupy.cuda.ExternalStream(handle)
+    return context
 
 
 def numba_stream() -> Any:
@@ -62,5 +63,5 @@ def numba_stream() -> Any:
     handle = stream()
     if handle is None:
         return 0
-    from numba import cuda
+    from numba import cuda  # type: ignore[import-not-found, unused-ignore]
     return cuda.external_stream(handle)

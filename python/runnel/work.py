@@ -6,16 +6,21 @@ kept until then."""
 from __future__ import annotations
 
 import errno
+import functools
 import math
 import re
-from typing import Any, Callable, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Tuple
 
 import numpy as np
 
-from _runnel import ffi, lib
-
+from .c import called_by_c, ffi, lib
 from .errors import Error, check, refusal
-from .job import Job, _thread, call, keep, running_job
+from .job import _thread, call, keep, running_job
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P")
 
 
 def _area(thing: Any, writes: bool, what: str) -> Tuple[Any, int, Any]:
@@ -94,36 +99,35 @@ def fill(dst: Any, value: int) -> None:
         to = kept = None		# like in copy()
 
 
-def launch(fn: Callable, *args: Any) -> None:
-    """In a job: runs the work of fn(*args) in the order of the job's stream.
+def launch(fn: "Callable[P, Any]", *args: "P.args", **kwargs: "P.kwargs") -> None:
+    """In a job: runs the work of fn(*args, **kwargs) in the order of the job's stream.
 
     On a GPU fn is called immediately, and issues its work to stream(). On the host fn is the work:
     the stream's thread calls it after the copies that the job has issued before. So a job that
     copies and then computes with numpy must launch the computing function."""
     job = running_job("launch()")
     if not job._pool.on_host:
-        fn(*args)
+        fn(*args, **kwargs)
         return
     hold = ffi.new("struct rnl_hold *")		# released with the result of fn
     check(lib.rnl_job_hold(job._c, hold), "launch()")
-    ret = launch_on_host(job, fn, args, lambda code: lib.rnl_hold_release(hold, code))
+    ret = launch_on_host(job, functools.partial(fn, *args, **kwargs), (),
+                         lambda code: lib.rnl_hold_release(hold, code))
     if ret:
         lib.rnl_hold_release(hold, ret)
     _issued(ret, "launch()")
 
 
-def launch_on_host(job: Job, fn: Callable, args: tuple, told: Callable[[int], Any]) -> int:
+def launch_on_host(job: Any, fn: Callable[..., Any], args: Tuple[Any, ...],
+                   told: Callable[[int], Any]) -> int:
     """Issues a call of fn, followed by told(code), to the host stream. The job keeps both."""
     handle = ffi.new_handle((job, fn, args, told))
-    job._kept.append(handle)
-    return lib.py_launch(handle)
+    job._keep(handle)
+    return int(lib.py_launch(handle))
 
 
-@ffi.def_extern()
-def py_kernel(handle):
+@called_by_c()
+def py_kernel(handle: Any) -> None:
     job, fn, args, told = ffi.from_handle(handle)
-    _thread.stream_of = job._pool
-    try:
-        told(call(job, fn, args)[1])
-    finally:
-        _thread.stream_of = None
+    _thread.pool = job._pool
+    told(call(job, fn, *args))

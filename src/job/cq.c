@@ -17,6 +17,7 @@
 #include "sys/sizes.h"
 #include "job/cq.h"
 #include "job/job.h"
+#include "pool/worker.h"
 #include "sys/inbox.h"
 #include "sys/latch.h"
 #include "sys/log.h"

@@ -25,26 +25,9 @@
 #ifndef RNL_CQ_H
 #define RNL_CQ_H
 
-#include <stdbool.h>
-
 #include <runnel.h>
 
-#define RNL__CQ_CHAINS 8u	/* queues for which a worker collects jobs */
-
-/* Completed jobs for one queue; `link` of each job is the job that completed before it. */
-struct rnl__cq_chain {
-	struct rnl_cq *cq;		/* NULL: the chain is empty */
-	struct rnl_job *oldest, *newest;
-};
-
-/*
- * Jobs that complete together are collected, and pushed by one exchange for each queue: a reader that
- * spins would take them one by one, and delay the worker at each.
- */
-struct rnl__cq_chains {
-	struct rnl__cq_chain list[RNL__CQ_CHAINS];
-	bool any;
-};
+struct rnl__cq_chains;		/* pool/worker.h */
 
 /* Collects a job whose result is set. */
 void rnl__cq_collect(struct rnl__cq_chains *chains, struct rnl_cq *cq, struct rnl_job *job);

@@ -13,7 +13,6 @@
 #include <runnel.h>
 
 #include "device/gather.h"
-#include "job/cq.h"
 #include "sys/eventcount.h"
 #include "sys/hist.h"
 #include "sys/inbox.h"
@@ -43,6 +42,23 @@ enum {
 /* How long jobs took. */
 struct rnl__timing {
 	struct rnl__hist queue_wait, host, device;
+};
+
+#define RNL__CQ_CHAINS 8u	/* queues for which a worker collects jobs */
+
+/* Completed jobs for one queue; `link` of each job is the job that completed before it. */
+struct rnl__cq_chain {
+	struct rnl_cq *cq;		/* NULL: the chain is empty */
+	struct rnl_job *oldest, *newest;
+};
+
+/*
+ * Jobs that complete together are collected, and pushed by one exchange for each queue: a reader that
+ * spins would take them one by one, and delay the worker at each.
+ */
+struct rnl__cq_chains {
+	struct rnl__cq_chain list[RNL__CQ_CHAINS];
+	bool any;
 };
 
 /* Jobs of one round whose progress the barrier was not notified of yet. */

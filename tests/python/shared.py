@@ -45,6 +45,14 @@ class Gate:
         self.open()
 
 
+def error_of(job):
+    """The exception that result() of a job raises."""
+    try:
+        return job.exception(LONG)
+    except runnel.Cancelled as error:
+        return error
+
+
 def comes_true(condition):
     """Whether a condition comes true in time."""
     end = time.monotonic() + LONG

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""asyncio: jobs in an event loop, by their completion queue's eventfd; and queues by themselves."""
+"""asyncio: jobs, barriers and pools in an event loop; and queues, for other loops."""
 import asyncio
-import errno
 import select
-import signal
 import sys
 import threading
 import types
@@ -11,7 +9,6 @@ import unittest
 import unittest.mock
 
 import runnel
-from runnel import queue as queues
 from runnel.job import _live
 from shared import LONG, Gate, comes_true, pool
 
@@ -131,13 +128,14 @@ class Asyncio(unittest.TestCase):
 
     def test_a_full_pool_is_awaited_by_a_notice(self):
         async def main():
-            with pool(1, max_queued=4) as small, Gate() as gate:
+            async with pool(1, max_queued=4) as small:
+                gate = Gate()
                 job = small.submit(gate.wait)
                 gate.await_entered()
                 with self.assertRaises(runnel.Full):
                     for _ in range(20):
                         small.submit(int)
-                notice = small.submit(lambda: "room", when=runnel.SPACE)
+                notice = small.options(when=runnel.SPACE).submit(lambda: "room")
                 gate.open()
                 await job
                 return await notice
@@ -147,7 +145,7 @@ class Asyncio(unittest.TestCase):
     def test_a_map_and_a_barrier_are_awaited(self):
         async def main():
             barrier = self.pool.barrier()
-            jobs = [self.pool.submit(int, barrier=barrier) for _ in range(10)]
+            jobs = [self.pool.options(barrier=barrier).submit(int) for _ in range(10)]
             await barrier.notify()
             self.assertTrue(all([await job == 0 for job in jobs]))
 
@@ -161,9 +159,7 @@ class Asyncio(unittest.TestCase):
 
             self.run_in_loop(main)
         self.pool.drain(LONG)
-        queues.sweep()
-        self.assertFalse([job for job in _live if job._pool is self.pool])
-        self.assertFalse([loop for loop in queues._loops if loop.is_closed()])
+        self.assertFalse([job for job in list(_live) if job._pool is self.pool])
 
     def left_jobs(self, nr):
         """Jobs whose loop has ended before it was told of them."""
@@ -214,17 +210,6 @@ class Asyncio(unittest.TestCase):
             thread.start()
             self.assertEqual(asyncio.run(wait()), 1)
             thread.join(LONG)
-
-    def test_a_loop_lets_go_of_the_queues_of_others(self):
-        async def wait(jobs):
-            for job in jobs:
-                await self.wrap(job)
-            while any(loop.is_closed() for loop in list(queues._loops)):
-                await asyncio.sleep(0.01)
-
-        queues.sweep()
-        jobs = [self.left_jobs(1)[0] for _ in range(20)]
-        asyncio.run(asyncio.wait_for(wait(jobs), LONG))
 
     def test_a_callback_of_a_left_job_may_take_a_lock_that_a_submitter_has(self):
         lock, entered, done = threading.Lock(), threading.Event(), []
@@ -297,7 +282,7 @@ class Queues(unittest.TestCase):
     def test_a_queue_is_readable_when_jobs_are_done(self):
         queue = runnel.Queue()
         with Gate() as gate:
-            job = self.pool.submit(gate.wait, 4, queue=queue)
+            job = self.pool.options(queue=queue).submit(gate.wait, 4)
             self.assertEqual(queue.reap(), [])
             self.assertEqual(queue.wait(timeout=0.01), [])
             gate.open()
@@ -307,7 +292,7 @@ class Queues(unittest.TestCase):
 
     def test_a_wait_takes_all_jobs_in_the_end(self):
         queue = runnel.Queue()
-        jobs = {self.pool.submit(int, queue=queue) for _ in range(300)}
+        jobs = {self.pool.options(queue=queue).submit(int) for _ in range(300)}
         while jobs:
             done = queue.wait(100, LONG)
             self.assertTrue(done)
@@ -315,96 +300,44 @@ class Queues(unittest.TestCase):
 
     def test_a_queue_outlives_its_name_while_jobs_need_it(self):
         with Gate() as gate:
-            job = self.pool.submit(gate.wait, queue=runnel.Queue())
-        self.assertTrue(comes_true(lambda: job._queue.reap() == [job]))
+            job = self.pool.options(queue=runnel.Queue()).submit(gate.wait)
+        queue = job._queue
+        self.assertTrue(comes_true(lambda: queue.reap() == [job]))
 
-    def test_an_interrupt_loses_no_job(self):
-        with pool() as p:
-            q = runnel.Queue()
-            jobs = [p.submit(int, queue=q) for _ in range(5)]
-            p.drain(LONG)
-            settle = unittest.mock.Mock(side_effect=[None, KeyboardInterrupt])
-            with unittest.mock.patch.object(runnel.Queue, "_settle", settle):
-                self.assertRaises(KeyboardInterrupt, q.reap, 3)
-            self.assertEqual(len([c for c in q._given if c]), 3)	# the library has given them
-            self.assertTrue(select.select([q], [], [], 0)[0])
-            box = []
-            thread = threading.Thread(target=lambda: box.extend(q.wait(2)))
-            thread.start()
-            thread.join(LONG)
-            self.assertEqual(len(box), 2)
-            self.assertTrue(select.select([q], [], [], 0)[0])
-            self.assertEqual({*box, *q.wait()}, set(jobs))	# and the others
-            self.assertEqual(q.reap(), [])
-            self.assertTrue(all(job._finished for job in jobs))
-
-    def test_a_signals_handler_that_reaps_is_refused_and_takes_nothing(self):
-        with pool(1) as p, Gate() as gate:
-            q, refused = runnel.Queue(), []
-            jobs = [p.submit(gate.wait, queue=q) for _ in range(3)]
-
-            def handler(*_):
-                if not q._turn:			# the wait has not begun yet
-                    signal.setitimer(signal.ITIMER_REAL, 0.01)
-                    return
-                gate.open()
-                p.drain(LONG)
-                try:
-                    q.reap(2)
-                except runnel.Error as error:
-                    refused.append(error.errno)
-
-            before = signal.signal(signal.SIGALRM, handler)
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 0.01)
-                back = q.wait(timeout=LONG)		# the handler comes in between
-            finally:
-                signal.signal(signal.SIGALRM, before)
-            self.assertEqual(({*back, *q.reap()}, refused), (set(jobs), [errno.EBUSY]))
-
-    def test_an_interrupt_at_a_calls_end_leaves_the_queue_to_others(self):
-        with pool() as p:
-            q = runnel.Queue()
-            q._turn[None] = (lambda: sys._getframe())()	# it has returned
-            job = p.submit(int, queue=q)
-            self.assertEqual(q.wait(timeout=LONG), [job])
-            self.assertEqual(q._turn, {})
-
-    def test_what_a_callback_left_makes_the_queue_readable(self):
-        with pool() as p:
-            q = runnel.Queue()
-            jobs = [p.submit(int, queue=q) for _ in range(3)]
-            jobs[1].add_done_callback(lambda _: sys.exit())
-            p.drain(LONG)
-            self.assertRaises(SystemExit, q.reap)
-            for _ in jobs:
-                self.assertTrue(select.select([q], [], [], 0)[0])
-                self.assertEqual(len(q.reap(1)), 1)
-            self.assertEqual(q.reap(), [])
-            self.assertFalse(select.select([q], [], [], 0)[0])
-
-    def test_what_one_thread_could_not_return_another_one_reaps(self):
-        with pool() as p:
-            q = runnel.Queue()
-            jobs = [p.submit(int, queue=q) for _ in range(3)]
-            jobs[0].add_done_callback(lambda _: sys.exit())
-            p.drain(LONG)
-            thread = threading.Thread(target=q.reap)	# it ends by the callback's exit
-            thread.start()
-            thread.join(LONG)
-            self.assertEqual(set(q.reap()), set(jobs))
-
-    def test_a_callback_that_exits_does_so_behind_the_others(self):
-        with pool() as p:
-            q, called = runnel.Queue(), []
-            jobs = [p.submit(int, queue=q) for _ in range(5)]
+    def test_a_queue_gets_jobs_whatever_their_callbacks_do(self):
+        queue = runnel.Queue()
+        with unittest.mock.patch.object(sys, "unraisablehook", lambda _: None), Gate() as gate:
+            jobs = [self.pool.options(queue=queue).submit(gate.wait) for _ in range(2)]
             for job in jobs:
                 job.add_done_callback(lambda _: sys.exit())
-                job.add_done_callback(called.append)
-            p.drain(LONG)
-            self.assertRaises(SystemExit, q.reap)
-            self.assertEqual(set(called), set(jobs))
-            self.assertEqual(set(q.reap()), set(jobs))	# they were not returned
+            gate.open()
+            self.assertTrue(comes_true(lambda: len(queue._done) == 2))
+        self.assertEqual(set(queue.reap()), set(jobs))
+
+    def test_threads_reap_each_job_once(self):
+        queue, back = runnel.Queue(), []
+
+        def reap():
+            while len(back) < 300:
+                back.extend(queue.wait(3, 0.01))
+
+        threads = [threading.Thread(target=reap) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        jobs = [self.pool.options(queue=queue).submit(int) for _ in range(300)]
+        for thread in threads:
+            thread.join(LONG)
+        self.assertEqual((len(back), set(back)), (300, set(jobs)))
+
+    def test_what_was_not_reaped_keeps_the_queue_readable(self):
+        queue = runnel.Queue()
+        jobs = [self.pool.options(queue=queue).submit(int) for _ in range(3)]
+        self.pool.drain(LONG)
+        for job in jobs:
+            self.assertTrue(select.select([queue], [], [], 0)[0])
+            self.assertEqual(len(queue.reap(1)), 1)
+        self.assertEqual(queue.reap(), [])
+        self.assertFalse(select.select([queue], [], [], 0)[0])
 
     def test_wrong_arguments_are_named(self):
         with self.assertRaisesRegex(ValueError, "most is 0"):

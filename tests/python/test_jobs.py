@@ -7,13 +7,14 @@ import threading
 import time
 import traceback
 import unittest
+import unittest.mock
 import weakref
 
 import numpy as np
 
 import runnel
 from runnel.job import _live
-from shared import LONG, Gate, comes_true, pool
+from shared import LONG, Gate, comes_true, ended, error_of, pool, program
 
 
 class Jobs(unittest.TestCase):
@@ -72,9 +73,11 @@ class Jobs(unittest.TestCase):
             gate.await_entered(2)
             queued = self.pool.submit(self.fail)
             self.assertTrue(queued.cancel())
-            self.assertIsInstance(queued.exception(LONG), runnel.Cancelled)
-            self.assertIsInstance(queued.exception(), concurrent.futures.CancelledError)
-            self.assertTrue(queued.cancelled())
+            self.assertTrue(queued.cancelled() and queued.done())
+            for call in (queued.result, queued.exception):
+                with self.assertRaises(runnel.Cancelled) as caught:
+                    call(LONG)
+                self.assertIsInstance(caught.exception, concurrent.futures.CancelledError)
             self.assertFalse(started[0].cancel())
         self.assertFalse(started[0].cancelled())
 
@@ -92,7 +95,7 @@ class Jobs(unittest.TestCase):
 
     def test_jobs_of_one_key_run_in_order_on_one_worker(self):
         seen = []
-        jobs = [self.pool.submit(lambda i=i: seen.append((i, runnel.worker())), key="stream")
+        jobs = [self.pool.options(key="stream").submit(lambda i=i: seen.append((i, runnel.worker())))
                 for i in range(200)]
         for job in jobs:
             job.result(LONG)
@@ -100,7 +103,7 @@ class Jobs(unittest.TestCase):
         self.assertEqual(len({worker for _, worker in seen}), 1)
 
     def test_worker_keys_are_different_workers(self):
-        workers = {self.pool.submit(runnel.worker, key=runnel.worker_key(i)).result(LONG)
+        workers = {self.pool.options(key=runnel.worker_key(i)).submit(runnel.worker).result(LONG)
                    for i in (0, 1)}
         self.assertEqual(len(workers), 2)
 
@@ -109,17 +112,17 @@ class Jobs(unittest.TestCase):
             for _ in range(2):
                 self.pool.submit(gate.wait)
             gate.await_entered(2)
-            late = self.pool.submit(self.fail, deadline=0.01)
+            late = self.pool.options(deadline=0.01).submit(self.fail)
             self.assertIsInstance(late.exception(LONG), runnel.Late)
 
     def test_a_job_starts_at_its_time(self):
         at = time.monotonic() + 0.1
-        self.assertGreaterEqual(self.pool.submit(time.monotonic, at=at).result(LONG), at)
+        self.assertGreaterEqual(self.pool.options(at=at).submit(time.monotonic).result(LONG), at)
 
     def test_a_time_of_another_clock_is_refused(self):
         for at in (time.time() + 1, time.monotonic_ns(), float("inf")):
             with self.assertRaisesRegex(ValueError, r"at is .* time.monotonic\(\)"):
-                self.pool.submit(self.fail, at=at)
+                self.pool.options(at=at).submit(self.fail)
 
     def test_a_job_shows_how_far_it_is(self):
         with Gate() as gate:
@@ -139,10 +142,10 @@ class Jobs(unittest.TestCase):
             gate.await_entered()
             while True:
                 try:
-                    small.submit(int, timeout=0)
+                    small.options(timeout=0).submit(int)
                 except runnel.Full:
                     break
-            notice = small.submit(lambda: "room", when=runnel.SPACE)
+            notice = small.options(when=runnel.SPACE).submit(lambda: "room")
             self.assertFalse(notice.done())
             gate.open()
             self.assertEqual(notice.result(LONG), "room")
@@ -155,9 +158,9 @@ class Jobs(unittest.TestCase):
             gate.await_entered()
             with self.assertRaises(runnel.Full):
                 for _ in range(20):
-                    small.submit(int, timeout=0.01)
+                    small.options(timeout=0.01).submit(int)
             threading.Timer(0.05, gate.open).start()
-            self.assertEqual(small.submit(int, timeout=LONG).result(LONG), 0)
+            self.assertEqual(small.options(timeout=LONG).submit(int).result(LONG), 0)
 
     def test_callbacks_are_called_once_whenever_they_were_added(self):
         told = []
@@ -166,22 +169,29 @@ class Jobs(unittest.TestCase):
             job.add_done_callback(lambda j: told.append(j))
             job.add_done_callback(lambda j: 1 / 0)	# is logged, and harms nothing
             job.add_done_callback(lambda j: told.append(j))
-            with self.assertLogs("runnel", "ERROR"):
+            with self.assertLogs("concurrent.futures", "ERROR"):
                 gate.open()
                 self.assertTrue(comes_true(lambda: len(told) == 2))
         job.add_done_callback(lambda j: told.append(j))
         self.assertEqual(told, [job] * 3)
 
-    def test_a_callback_that_exits_ends_neither_worker_nor_the_others(self):
-        told = []
-        with Gate() as gate:
+    def test_a_callback_that_exits_is_shown_and_ends_no_worker(self):
+        shown = []
+        with unittest.mock.patch.object(sys, "unraisablehook", shown.append), Gate() as gate:
             job = self.pool.submit(gate.wait)
             job.add_done_callback(lambda j: sys.exit())
-            job.add_done_callback(told.append)
-            with self.assertLogs("runnel", "ERROR") as logs:
-                gate.open()
-                self.assertTrue(comes_true(lambda: told and logs.output))
+            gate.open()
+            self.assertTrue(comes_true(lambda: shown))
+        self.assertIs(shown.pop().exc_type, SystemExit)
         self.assertEqual([self.pool.submit(lambda: 5).result(LONG) for _ in range(9)], [5] * 9)
+
+    def test_an_exception_in_a_callback_is_shown_without_a_setup_of_logging(self):
+        _, _, err = ended(program("""
+with pool(1) as p, Gate() as gate:
+    job = p.submit(gate.wait)
+    job.add_done_callback(lambda j: 1 / 0)
+"""))
+        self.assertIn("ZeroDivisionError", err)
 
     def test_an_argument_lives_until_its_job_is_done_and_no_longer(self):
         class Thing:
@@ -235,20 +245,20 @@ class Jobs(unittest.TestCase):
                 started.release()
                 return gate.wait()
             try:
-                held = [pool.submit(hold), pool.submit(hold, cls=urgent)]
+                held = [pool.submit(hold), pool.options(cls=urgent).submit(hold)]
                 self.assertTrue(started.acquire(timeout=LONG) and started.acquire(timeout=LONG))
-                pool.submit(gate.wait, cls=few)
+                pool.options(cls=few).submit(gate.wait)
                 with self.assertRaises(runnel.Full):
-                    pool.submit(int, cls=few, timeout=0)
+                    pool.options(cls=few, timeout=0).submit(int)
                 self.assertEqual(few.stats()["refused"], 1)
                 self.assertGreaterEqual(few.wait_s(), 0)
             finally:
                 gate.set()
             self.assertEqual([job.result(LONG) for job in held], [True, True])
-            self.assertEqual(pool.submit(runnel.worker, cls=urgent).result(LONG), 0)
+            self.assertEqual(pool.options(cls=urgent).submit(runnel.worker).result(LONG), 0)
             self.assertGreater(pool.submit(runnel.worker).result(LONG), 0)
             urgent.close()
-            self.assertRaises(TypeError, pool.submit, int, cls=urgent)
+            self.assertRaises(TypeError, pool.options(cls=urgent).submit, int)
             for wrong in ({"weight": 10001}, {"nr_workers": 2}, {"spin_us": 1}):
                 self.assertRaises(runnel.Error, pool.job_class, "wrong", **wrong)
             self.assertRaises(TypeError, pool.job_class, "wrong", size=1)
@@ -258,19 +268,18 @@ class Jobs(unittest.TestCase):
         for bad in ({"cls": 1}, {"device": 5}, {"after": 3}, {"deadline": -1},
                     {"deadline": "x"}, {"when": 9}, {"queue": 1}, {"at": float("nan")}):
             with self.assertRaises((runnel.Error, ValueError, TypeError), msg=bad) as caught:
-                self.pool.submit(int, **bad)
-            self.assertIn("Pool.submit()", str(caught.exception))
+                self.pool.options(**bad).submit(int)
+            self.assertIn("Pool.options()", str(caught.exception))
         array = np.zeros((4, 4))
-        for call in (lambda: self.pool.submit(3), lambda: self.pool.submit(int, timeout="x"),
-                     lambda: self.pool.map(int, array, queue=5), lambda: self.pool.map(int, 5),
-                     lambda: self.pool.map(int, array.T[1:]),
-                     lambda: self.pool.barrier().notify(queue=5)):
+        for call in (lambda: self.pool.submit(3), lambda: self.pool.options(timeout="x").submit(int),
+                     lambda: self.pool.map_array(int, 5),
+                     lambda: self.pool.map_array(int, array.T[1:])):
             self.assertRaises(TypeError, call)
-        for call in (lambda: self.pool.submit(int, timeout=-1),
-                     lambda: self.pool.map(int, array, chunk=2**70)):
+        for call in (lambda: self.pool.options(timeout=-1).submit(int),
+                     lambda: self.pool.map_array(int, array, chunk=2**70)):
             self.assertRaises(ValueError, call)
         array.flags.writeable = False
-        self.assertRaises(ValueError, lambda: self.pool.map(int, array.copy(), array))
+        self.assertRaises(ValueError, lambda: self.pool.map_array(int, array.copy(), array))
         self.assertEqual(len(_live), before)
 
 
@@ -281,7 +290,7 @@ class Holds(unittest.TestCase):
 
     def held(self, **options):
         box = []
-        job = self.pool.submit(lambda: box.append(runnel.hold()), **options)
+        job = self.pool.options(**options).submit(lambda: box.append(runnel.hold()))
         self.assertTrue(comes_true(lambda: box))
         return job, box.pop()
 
@@ -321,7 +330,7 @@ class Holds(unittest.TestCase):
     def test_a_deadline_ends_a_hold(self):
         for deadline in (0.2, 2, 20):		# until a deadline is long enough for a start
             box = []
-            job = self.pool.submit(lambda: box.append(runnel.hold()), deadline=deadline)
+            job = self.pool.options(deadline=deadline).submit(lambda: box.append(runnel.hold()))
             self.assertTrue(comes_true(lambda: box or job.done()))
             if box:
                 break
@@ -377,11 +386,11 @@ class Stress(unittest.TestCase):
                         options = {"key": t} if (i ^ seed) & 1 else {}
                         if i % 7 and (i ^ seed) & 2:
                             options["barrier"] = barrier
-                        jobs.append(p.submit(run, t, i, **options))
+                        jobs.append(p.options(**options).submit(run, t, i))
                         if (i ^ seed) & 4 and i % 3 == 0:
                             jobs[-1].cancel()
                     for i, job in enumerate(jobs):
-                        error = job.exception(LONG)
+                        error = error_of(job)
                         cancelled = isinstance(error, runnel.Cancelled)
                         expected = cancelled or \
                             (error.args == ((t, i),) if i % 7 == 0 else job.result() == (t, i))

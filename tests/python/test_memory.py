@@ -23,7 +23,7 @@ class Memory(unittest.TestCase):
         self.addCleanup(self.pool.close, LONG, True)
 
     def run_job(self, fn, *args, **how):
-        return self.pool.submit(fn, *args, **how).result(LONG)
+        return self.pool.options(**how).submit(fn, *args).result(LONG)
 
     def test_a_pinned_array_is_numpys_and_goes_back(self):
         a = self.pool.pinned((3, 5), "f4")
@@ -166,7 +166,7 @@ class Memory(unittest.TestCase):
         over = self.pool.submit(lambda: 7)
         over.result(LONG)
         with Gate() as gate:
-            job = self.pool.submit(gate.wait, barrier=barrier)
+            job = self.pool.options(barrier=barrier).submit(gate.wait)
             self.run_job(runnel.launch, waits)
         self.assertEqual(errors, [errno.EBUSY] * 4)
         self.run_job(runnel.launch, lambda: errors.append(over.result()))	# it is no wait
@@ -215,7 +215,7 @@ class Memory(unittest.TestCase):
 
     def test_an_exception_of_a_launched_function_is_the_jobs(self):
         barrier = self.pool.barrier()
-        job = self.pool.submit(runnel.launch, lambda: 1 / 0, barrier=barrier)
+        job = self.pool.options(barrier=barrier).submit(runnel.launch, lambda: 1 / 0)
         self.assertIsInstance(job.exception(LONG), ZeroDivisionError)
         with self.assertRaises(runnel.Error):
             barrier.wait(LONG)
@@ -255,7 +255,7 @@ class Memory(unittest.TestCase):
         self.assertEqual((len(memory._handed_out), len(self.pool._lent)), (0, 0))
 
     def test_streams_are_private_and_each_workers_own(self):
-        handles = {self.pool.submit(runnel.stream, key=runnel.worker_key(i)).result(LONG)
+        handles = {self.pool.options(key=runnel.worker_key(i)).submit(runnel.stream).result(LONG)
                    for i in (0, 1)}
         if ON_HOST:
             self.assertEqual(handles, {None})
@@ -332,7 +332,7 @@ class Maps(unittest.TestCase):
             else:
                 runnel.copy(c.out, c.input)
 
-        job = self.pool.map(double, self.array, out, chunk=777)
+        job = self.pool.map_array(double, self.array, out, chunk=777)
         self.assertIs(job.result(LONG), out)
         self.assertTrue(np.array_equal(out, self.array * (2 if ON_HOST else 1)))
 
@@ -343,7 +343,7 @@ class Maps(unittest.TestCase):
             if ON_HOST:
                 c.out += 1
 
-        self.assertIs(self.pool.map(add, self.array, self.array).result(LONG), self.array)
+        self.assertIs(self.pool.map_array(add, self.array, self.array).result(LONG), self.array)
         self.assertTrue(np.array_equal(self.array, want))
 
     @unittest.skipUnless(ON_HOST, "it computes with numpy")
@@ -355,7 +355,7 @@ class Maps(unittest.TestCase):
             padded = np.pad(c.input, (1 - c.before, 1 - c.after), mode="edge")
             c.out[:] = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
 
-        self.pool.map(smooth, x, out, chunk=100, halo=(1, 1)).result(LONG)
+        self.pool.map_array(smooth, x, out, chunk=100, halo=(1, 1)).result(LONG)
         padded = np.pad(x, 1, mode="edge")
         self.assertTrue(np.allclose(out, (padded[:-2] + padded[1:-1] + padded[2:]) / 3))
 
@@ -363,11 +363,11 @@ class Maps(unittest.TestCase):
         def fails(c):
             raise KeyError(c.index)
 
-        self.assertIsInstance(self.pool.map(fails, self.array, chunk=10).exception(LONG), KeyError)
+        self.assertIsInstance(self.pool.map_array(fails, self.array, chunk=10).exception(LONG), KeyError)
         self.assertEqual(self.pool.submit(int).result(LONG), 0)
 
     def test_a_map_without_rows_is_done(self):
-        self.assertIsNone(self.pool.map(self.fail, self.array[:0]).result(LONG))
+        self.assertIsNone(self.pool.map_array(self.fail, self.array[:0]).result(LONG))
 
     def test_wrong_arguments_are_named(self):
         for text, args, options in (("fn is 3", (3, self.array), {}),
@@ -379,5 +379,5 @@ class Maps(unittest.TestCase):
                                     ("halo", (int, self.array), {"halo": (20, 0), "chunk": 10}),
                                     ("rows without bytes", (int, self.array[:, :0]), {})):
             with self.assertRaises((TypeError, ValueError, runnel.Error)) as caught:
-                self.pool.map(*args, **options)
+                self.pool.map_array(*args, **options)
             self.assertIn(text, str(caught.exception))

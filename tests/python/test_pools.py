@@ -10,7 +10,8 @@ import weakref
 
 import runnel
 from runnel import barrier as barriers
-from shared import DEVICE, LONG, ON_HOST, Gate, comes_true, pool
+from runnel.job import _live
+from shared import DEVICE, LONG, ON_HOST, Gate, comes_true, error_of, pool
 
 
 class Pools(unittest.TestCase):
@@ -62,8 +63,8 @@ class Pools(unittest.TestCase):
     def test_with_waits_for_no_time_of_a_job(self):
         with pool(1) as p, Gate() as gate:
             p.submit(gate.wait)
-            job = p.submit(self.fail, at=time.monotonic() + 1000)
-        self.assertIsInstance(job.exception(LONG), runnel.Cancelled)
+            job = p.options(at=time.monotonic() + 1000).submit(self.fail)
+        self.assertTrue(job.cancelled())
 
     def test_an_exception_in_with_cancels_what_has_not_started(self):
         ran = []
@@ -102,7 +103,7 @@ class Pools(unittest.TestCase):
     def test_a_wait_on_a_worker_is_refused_and_says_why(self):
         with pool() as p, Gate() as gate:
             barrier = p.barrier()
-            p.submit(gate.wait, barrier=barrier)
+            p.options(barrier=barrier).submit(gate.wait)
             gate.await_entered()
             for call in (p.close, p.drain, lambda: p.resize(3), barrier.wait):
                 error = p.submit(call).exception(LONG)
@@ -136,15 +137,10 @@ class Pools(unittest.TestCase):
             self.assertEqual((wrong, [t for t in threads if t.is_alive()]), ([], []))
 
     def test_a_pool_ends_when_the_last_call_on_it_has_returned(self):
-        p, queue = pool(), runnel.Queue()
-        job = p.submit(int, queue=queue)
-        waiter = threading.Thread(target=job.result)
-        waiter.start()
-        self.assertTrue(comes_true(lambda: p._inside))
-        p.close(LONG)
-        self.assertTrue(p._owned)		# the C pool
-        self.assertEqual(queue.wait(timeout=LONG), [job])
-        waiter.join(LONG)
+        p = pool()
+        with p._use("a call"):
+            p.close(LONG)
+            self.assertTrue(p._owned)		# the C pool
         self.assertFalse(p._owned)
 
     def test_a_resize_goes_on_beside_jobs(self):
@@ -190,18 +186,18 @@ class Barriers(unittest.TestCase):
     def test_a_wait_ends_when_all_jobs_are_done(self):
         barrier, done = self.pool.barrier(), []
         with Gate() as gate:
-            self.pool.submit(lambda: (gate.wait(), done.append(1)), barrier=barrier)
+            self.pool.options(barrier=barrier).submit(lambda: (gate.wait(), done.append(1)))
             with self.assertRaises(TimeoutError):
                 barrier.wait(0.01)
         for _ in range(10):
-            self.pool.submit(done.append, 1, barrier=barrier)
+            self.pool.options(barrier=barrier).submit(done.append, 1)
         barrier.wait(LONG)
         self.assertEqual(len(done), 11)
 
     def test_a_job_after_a_barrier_comes_after_its_jobs(self):
         barrier = self.pool.barrier()
-        before = [self.pool.submit(int, barrier=barrier) for _ in range(20)]
-        self.pool.submit(lambda: None, after=barrier).result(LONG)
+        before = [self.pool.options(barrier=barrier).submit(int) for _ in range(20)]
+        self.pool.options(after=barrier).submit(lambda: None).result(LONG)
         self.assertTrue(all(job.done() for job in before))
 
     def test_a_failure_is_the_barriers(self):
@@ -211,8 +207,8 @@ class Barriers(unittest.TestCase):
                 gate.wait()
                 raise ValueError("boom")
 
-            self.pool.submit(fails, barrier=barrier)
-            after = self.pool.submit(self.fail, after=barrier)
+            self.pool.options(barrier=barrier).submit(fails)
+            after = self.pool.options(after=barrier).submit(self.fail)
             notice = barrier.notify()
         with self.assertRaises(runnel.Error) as caught:
             barrier.wait(LONG)
@@ -227,24 +223,25 @@ class Barriers(unittest.TestCase):
             for _ in range(2):
                 self.pool.submit(gate.wait)
             gate.await_entered(2)
-            job = self.pool.submit(self.fail, barrier=barrier)
+            job = self.pool.options(barrier=barrier).submit(self.fail)
             self.assertTrue(job.cancel())
-            self.assertIsInstance(job.exception(LONG), runnel.Cancelled)
-        self.pool.submit(lambda: 1 / 0, barrier=barrier).exception(LONG)
+            self.assertIsInstance(error_of(job), runnel.Cancelled)
+            self.assertTrue(comes_true(lambda: job not in _live))	# the barrier knows it
+        self.pool.options(barrier=barrier).submit(lambda: 1 / 0).exception(LONG)
         with self.assertRaises(runnel.Cancelled) as caught:
             barrier.wait(LONG)
         self.assertIsNone(caught.exception.__cause__)
 
     def test_a_notice_tells_the_end_of_all(self):
         barrier = self.pool.barrier()
-        jobs = [self.pool.submit(int, barrier=barrier) for _ in range(20)]
+        jobs = [self.pool.options(barrier=barrier).submit(int) for _ in range(20)]
         barrier.notify().result(LONG)
         self.assertTrue(all(job.done() for job in jobs))
 
     def test_barriers_that_nobody_has_are_freed_when_their_jobs_are_done(self):
         with Gate() as gate:
             for _ in range(20):
-                self.pool.submit(gate.wait, barrier=self.pool.barrier())
+                self.pool.options(barrier=self.pool.barrier()).submit(gate.wait)
             gate.open()
             self.pool.drain(LONG)
         gc.collect()
@@ -259,7 +256,7 @@ class Barriers(unittest.TestCase):
             barrier.join()
         self.assertIsNone(self.pool.submit(barrier.join).result(LONG))
         with Gate() as gate:
-            self.pool.submit(gate.wait, barrier=barrier)
+            self.pool.options(barrier=barrier).submit(gate.wait)
             gate.await_entered()
             error = self.pool.submit(barrier.join).exception(LONG)
         self.assertIn("not issued", str(error))
@@ -267,4 +264,4 @@ class Barriers(unittest.TestCase):
     def test_a_barrier_of_another_pool_is_refused(self):
         with pool() as other:
             with self.assertRaises(runnel.Error):
-                self.pool.submit(int, barrier=other.barrier())
+                self.pool.options(barrier=other.barrier()).submit(int)
