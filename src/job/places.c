@@ -96,7 +96,7 @@ static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__work
 					 rnl__inflight_last_of(f, b);
 	uint64_t *noted = own ? &own->joined[worker % RNL__JOINED] : NULL;
 	uint64_t joined = noted && *noted % RNL_WORKERS_MAX == worker ? *noted / RNL_WORKERS_MAX : 0;
-	int ret = rnl__inflight_join(f, seq, &joined);
+	int ret = rnl__inflight_join(f, seq, &joined, own ? &own->inflight : NULL);
 
 	if (noted)
 		*noted = joined * RNL_WORKERS_MAX + worker;

@@ -66,6 +66,7 @@ struct rnl__owed {
 	struct rnl_barrier *barrier;	/* NULL: nothing is owed */
 	unsigned round;
 	uint32_t nr_issued, nr_done, nr_released;
+	bool unmarked;			/* issued jobs are on the stream without an event */
 };
 
 /* Jobs whose work is issued together: worker/group.h. */

@@ -381,7 +381,8 @@ uint64_t rnl__inflight_last_of(struct rnl__inflight *f, const struct rnl_barrier
 	return 0;
 }
 
-int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
+int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined,
+		       struct rnl__inflight *own)
 {
 	struct rnl__event *event;
 	uint64_t covers;
@@ -391,8 +392,8 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 		rnl__tsan_acquire(&f->reached);
 		return 0;
 	}
-	if (*joined >= seq) {
-		/* The stream waits already.  The wait is an operation of this job, too. */
+	if (f == own || *joined >= seq) {
+		/* The stream waits already, or has the job.  The wait is an operation of this job, too. */
 		rnl__thread.stream->issued++;
 		return 0;
 	}
@@ -404,6 +405,9 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 	}
 	if (event) {
 		rnl__gather_flush();
+		/* The caller's earlier jobs must be seen done while the stream waits. */
+		if (own && own->marked != own->issued)
+			(void)rnl__inflight_mark(own, true, false);
 		ret = f->device->ops->event_wait(event);
 		if (!ret && *joined < covers)
 			*joined = covers;

@@ -192,9 +192,11 @@ uint64_t rnl__inflight_last_of(struct rnl__inflight *f, const struct rnl_barrier
 
 /*
  * Makes the calling thread's stream wait for job @seq, which was marked by an event, but not for
- * jobs after that event.  @joined: the last job that the stream has waited for; updated.
+ * jobs after that event.  @joined: the last job that the stream has waited for; updated.  @own: the
+ * calling worker's jobs, which are marked before its stream waits; NULL: another thread calls.
  */
-int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined);
+int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined,
+		       struct rnl__inflight *own);
 
 /* Reads the clock, and keeps the reading. */
 static inline uint64_t rnl__inflight_clock(struct rnl__inflight *f)

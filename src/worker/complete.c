@@ -77,11 +77,33 @@ static void count_released(struct rnl__worker *w, uint32_t nr)
 	atomic_store_explicit(&w->released, rnl__own_read(&w->released) + nr, memory_order_release);
 }
 
+/* Records the event for jobs of the barrier in `owed` that are on the stream. */
+static void owed_mark(struct rnl__worker *w)
+{
+	if (!w->owed.unmarked)
+		return;
+	w->owed.unmarked = false;
+	rnl__barrier_note(w->owed.barrier, rnl__inflight_mark(&w->inflight, true, false));
+}
+
+void rnl__owed_issued(struct rnl__worker *w, struct rnl_job *job)
+{
+	if (w->owed.barrier != job->barrier || w->owed.round != rnl__job_round(job))
+		rnl__owed_tell(w);
+	rnl__barrier_note(job->barrier, job->result);
+	w->owed.barrier = job->barrier;
+	w->owed.round = rnl__job_round(job);
+	w->owed.nr_issued++;
+	w->owed.unmarked = true;
+}
+
 void rnl__owed_tell(struct rnl__worker *w)
 {
-	const struct rnl__owed owed = w->owed;
+	struct rnl__owed owed;
 
 	rnl__cq_push_all(&w->collected);
+	owed_mark(w);
+	owed = w->owed;
 	if (!owed.barrier && !owed.nr_released)
 		return;
 	w->owed = (struct rnl__owed){ 0 };
@@ -107,6 +129,7 @@ static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, 
 	rnl__barrier_note(barrier, result);
 	if (!rnl__job_callback_of(job) || !(w->owed.nr_issued + issued))
 		return issued;
+	owed_mark(w);
 	rnl__barrier_drop(barrier, rnl__job_round(job), w->owed.nr_issued + issued, 0);
 	w->owed.nr_issued = 0;
 	return false;

@@ -56,6 +56,12 @@ void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
 void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int result);
 
 /*
+ * A job of a barrier is on the stream.  Its barrier will be notified, after an event is recorded; jobs of the
+ * same round that follow it have the same event.
+ */
+void rnl__owed_issued(struct rnl__worker *w, struct rnl_job *job);
+
+/*
  * Sends the barrier in `owed` the notifications that are due.  Must be called before the worker
  * does anything except run another job of the same round.
  */

@@ -138,7 +138,7 @@ void rnl__group_end(struct rnl__worker *w)
 	/* A few jobs that need no mark are marked by the next job, or at the end of the queue. */
 	if (!group.first || (!group.mark && group.nr < RNL__MARK_EVERY))
 		return;
-	event = group.mark || group.moved >= RNL__LARGE_MOVE;
+	event = group.mark || group.moved >= RNL__LARGE_MOVE || w->owed.unmarked;
 	ret = rnl__inflight_mark(&w->inflight, event, !event);
 	group_tell_barriers(group.first, ret);
 	if (ret)

@@ -117,6 +117,7 @@ void rnl__loop(struct rnl__worker *w)
 			look_on_time(w);
 		if (rnl__command_may_obey(w)) {
 			rnl__group_end(w);
+			rnl__owed_tell(w);
 			rnl__command_obey(w);
 		}
 		if (rnl__worker_has_returned(w)) {

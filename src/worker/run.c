@@ -129,37 +129,24 @@ static int run_call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t n
 void rnl__run_mark_last(struct rnl__worker *w)
 {
 	if (w->inflight.first && !rnl__inflight_asks(&w->inflight) &&
-	    rnl__inflight_mark(&w->inflight, false, true))
+	    rnl__inflight_mark(&w->inflight, w->owed.unmarked, true))
 		(void)rnl__complete_reached(w, 0);
 }
 
 /*
  * Before the next job starts, marks the earlier jobs if there are many, if they have waited for a
  * while, or if the next job would delay their completion, because it keeps the stream busy for
- * long or waits for other streams.
+ * long.  If it waits for other streams, they are marked before that wait: rnl__inflight_join().
  */
 static void mark_before(struct rnl__worker *w, struct rnl_job *job)
 {
 	struct rnl__inflight *f = &w->inflight;
 	uint64_t unmarked = f->issued - f->marked;
 
-	if (unmarked && (unmarked >= RNL__MARK_EVERY || job->flags & RNL__JOB_LARGE || rnl__job_follows(job) ||
+	if (unmarked && (unmarked >= RNL__MARK_EVERY || job->flags & RNL__JOB_LARGE ||
 			 f->now - f->unmarked_since >= RNL__MARK_NS ||
 			 f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= RNL__MARK_NS) &&
 	    rnl__inflight_mark(f, true, false))
-		(void)rnl__complete_reached(w, 0);
-}
-
-/* Records an event for a large job, or for a job of a barrier: streams may join the barrier. */
-static void mark_event(struct rnl__worker *w, struct rnl_job *job)
-{
-	int ret = rnl__inflight_mark(&w->inflight, true, false);
-
-	if (job->barrier && !(job->flags & RNL__JOB_OWES)) {
-		rnl__barrier_note(job->barrier, job->result < 0 ? job->result : ret);
-		rnl__barrier_drop(job->barrier, rnl__job_round(job), 1, 0);
-	}
-	if (ret)
 		(void)rnl__complete_reached(w, 0);
 }
 
@@ -192,8 +179,12 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 		rnl__group_issued(w, job, large || job->barrier);
 		if (large)
 			rnl__group_end(w);
-	} else if (large || job->barrier) {
-		mark_event(w, job);
+	} else if (job->barrier && !(job->flags & RNL__JOB_OWES)) {
+		rnl__owed_issued(w, job);
+		if (large)
+			rnl__owed_tell(w);
+	} else if ((large || job->barrier) && rnl__inflight_mark(f, true, false)) {
+		(void)rnl__complete_reached(w, 0);
 	}
 }
 

@@ -475,3 +475,68 @@ TEST(a_worker_of_another_pool_joins)
 	rnl_pool_destroy(other);
 	rnl_pool_destroy(pool);
 }
+
+/* ---- events ----------------------------------------------------------------- */
+
+__attribute__((weak)) uint64_t fake_calls(const char *function);
+
+static int count_calls_fn(struct rnl_job *job)
+{
+	uint64_t *calls = job->user;
+
+	calls[0] = fake_calls("cudaEventRecord");
+	calls[1] = fake_calls("cudaStreamWaitEvent");
+	return 0;
+}
+
+/*
+ * A worker runs six jobs of a barrier, and a job after it, without a wait.  Returns true if they need one
+ * event, and no stream waits: on a busy machine the six take long, and get more events.
+ */
+static bool fan_in_shares_an_event(struct rnl_pool *pool)
+{
+	enum { JOBS = 6 };
+	struct storing stores[JOBS], last = { .value = 1 };
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job held, begin, end;
+	uint64_t calls[2][2];
+	int words[JOBS + 1] = { 0 };
+
+	must(rnl_barrier_init(&barrier, pool));
+	hold_workers(pool, &gate, &held, 1);
+	submit_job(pool, &begin, count_calls_fn, calls[0]);
+	for (int i = 0; i < JOBS; i++) {
+		stores[i] = (struct storing){ .word = &words[i], .value = 1 };
+		submit_in(pool, &barrier, &stores[i].job, storing_fn, NULL);
+	}
+	last.word = &words[JOBS];
+	job_of(&last.job, storing_fn, NULL);
+	must(rnl_job_set_after(&last.job, &barrier));
+	must(rnl_submit(pool, &last.job));
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&last.job), 0);
+	submit_job(pool, &end, count_calls_fn, calls[1]);
+	ck_assert_int_eq(result_of(&end), 0);
+	must(rnl_job_wait(&held, RNL_FOREVER));
+	must(rnl_job_wait(&begin, RNL_FOREVER));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	for (int i = 0; i <= JOBS; i++)
+		ck_assert_int_eq(words[i], 1);
+	return calls[1][0] - calls[0][0] <= 2 && calls[1][1] == calls[0][1];
+}
+
+TEST(jobs_of_a_round_share_an_event, .timeout_s = 60)
+{
+	const double until = seconds_now() + PATIENCE_S;
+	struct rnl_pool *pool;
+	bool shared = false;
+
+	if (!test_fake())
+		test_skip("only the double counts calls of CUDA");
+	pool = pool_of(1, .in_flight_ns = UINT64_MAX);
+	for (int i = 0; (i < 100 || seconds_now() < until) && !shared; i++)
+		shared = fan_in_shares_an_event(pool);
+	ck_assert(shared);
+	rnl_pool_destroy(pool);
+}

@@ -204,9 +204,9 @@ WITH_BOTH(a_join_of_what_was_passed_waits_for_nothing)
 	push(&jobs[0]);
 	mark(true, true);
 	idle();
-	must(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }));
+	must(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }, NULL));
 	must(rnl__inflight_poll(&inflight, true));
-	must(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }));
+	must(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }, NULL));
 }
 
 WITH_BOTH(a_join_with_no_event_waits_for_nothing_on_a_well_device)
@@ -218,9 +218,9 @@ WITH_BOTH(a_join_with_no_event_waits_for_nothing_on_a_well_device)
 	fails = *device;
 	fails.failed = &code;
 	fresh.device = &fails;
-	must(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }));
+	must(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }, NULL));
 	rnl__device_fail(&fails, 1);
-	ck_assert_int_eq(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }), -EIO);
+	ck_assert_int_eq(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }, NULL), -EIO);
 }
 
 /* ---- the event that a join takes, on a device that only records the choice -- */
@@ -275,7 +275,7 @@ static void push_and_mark(void)
 static struct rnl__event *event_joined_after(uint64_t seq, uint64_t *before)
 {
 	joined = NULL;
-	ck_assert_int_eq(rnl__inflight_join(&inflight, seq, before), join_result);
+	ck_assert_int_eq(rnl__inflight_join(&inflight, seq, before, NULL), join_result);
 	return joined;
 }
 

@@ -628,7 +628,7 @@ static void mark(void)
 	right(!rnl__inflight_mark(&all.worker.inflight, true, false));
 }
 
-CALL(join, right(!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 })))
+CALL(join, right(!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 }, NULL)))
 
 ORDERS(an_event_that_a_join_finds_was_recorded, begin_in_flight, nothing, mark, join)
 
@@ -672,7 +672,7 @@ static void join_what_passed(void)
 	static struct rnl__device late = { .ops = &waits, .failed = &well };
 
 	all.worker.inflight.device = &late;
-	if (!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 }))
+	if (!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 }, NULL))
 		right(all.effect == 1);
 }
 
