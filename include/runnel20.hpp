@@ -26,6 +26,13 @@
 
 namespace rnl {
 
+/* Prints the mistake and ends the process. */
+[[noreturn]] inline void wrong(const char *what) noexcept
+{
+	std::fprintf(stderr, "runnel: error: %s\n", what);
+	std::terminate();
+}
+
 /*
  * The settings of a job, with designated initialisers: { .key = 7, .cq = queue }. Objects that it
  * points to are valid until the job is done.
@@ -40,12 +47,12 @@ struct settings {
 	rnl_barrier *after = nullptr;
 	rnl_job_more *more = nullptr;
 	rnl_cq *cq = nullptr;
-	/* co_await only, without a queue: called in place of resume(), see there; NULL: resume() */
+	/* co_await only, without a queue: the worker calls it in place of resume(), see there */
 	void (*post)(rnl_job *) = nullptr;
 	/* The longest wait for space, by rnl_submit_wait(), which may block the thread; 0: none */
 	int64_t wait_ns = 0;
 
-	/* Makes these settings; a job that has others keeps them. Throws like the C functions. */
+	/* Makes the settings that are not at their defaults. */
 	void apply(rnl_job *job) const
 	{
 		if (key != RNL_KEY_NONE)
@@ -70,12 +77,6 @@ struct settings {
 	int submit(rnl_pool *to, rnl_job *job) const noexcept	/* returns a negative errno, or 0 */
 	{
 		return wait_ns ? rnl_submit_wait(to, job, wait_ns) : rnl_submit(to, job);
-	}
-	/* Prints the mistake and ends the process. */
-	[[noreturn]] static void wrong(const char *what) noexcept
-	{
-		std::fprintf(stderr, "runnel: error: %s\n", what);
-		std::terminate();
 	}
 };
 
@@ -152,7 +153,7 @@ public:
 	movable_job(movable_job &&from) noexcept : fn(std::move(from.fn)), how(from.how)
 	{
 		if (from.ours)
-			settings::wrong("an rnl::movable_job is moved after its submit");
+			wrong("an rnl::movable_job is moved after its submit");
 	}
 	/* Submits the job like rnl::job. If it is refused, it may be moved or submitted later. */
 	void submit(rnl_pool *to)
@@ -189,11 +190,11 @@ protected:
 	void must_have_gone_on() const noexcept
 	{
 		if (waits)
-			settings::wrong("a coroutine is destroyed while it awaits a job: cancel the job, and let the "
-					"coroutine go on");
+			wrong("a coroutine is destroyed while it awaits a job: cancel the job, and let the "
+			      "coroutine go on");
 	}
 	void listen(rnl_job *, rnl_cq *, void (*post)(rnl_job *));
-	/* Calls @submit. If it accepts the job, the coroutine may have gone on, and this object ended. */
+	/* Calls @submit. If it accepts the job, the coroutine may go on at once, and end this object. */
 	template <class S> void suspend(std::coroutine_handle<> by, const char *what, S submit)
 	{
 		waits = by;
@@ -229,9 +230,12 @@ inline void awaiting::listen(rnl_job *job, rnl_cq *cq, void (*post)(rnl_job *))
 	job->user = this;
 	if (cq)
 		check(rnl_job_set_cq(job, cq), "rnl_job_set_cq");
-	if (!cq || post)	/* not both: the library refuses that */
-		check(rnl_job_set_on_done(job, post ? post : [](rnl_job *done) noexcept { resume(done); }),
-		      "rnl_job_set_on_done");
+	if (!post)
+		post = [](rnl_job *done) noexcept { resume(done); };
+	else if (cq)
+		throw std::logic_error("rnl::settings: a job has a queue or a `post`, not both");
+	if (!cq)
+		check(rnl_job_set_on_done(job, post), "rnl_job_set_on_done");
 }
 
 /*
@@ -251,7 +255,8 @@ template <class F> class run final : public awaiting {
 	job<F> ours;
 
 public:
-	run(rnl_pool *on, F callee, const settings &with = {}) : pool(on), how(with), ours(std::move(callee))
+	run(rnl_pool *on, F callee, const settings &with = {})
+		: pool(on), how(with), ours(std::move(callee))
 	{
 		how.apply(ours);
 		listen(ours, how.cq, how.post);

@@ -113,13 +113,15 @@ linked() {
 	objects= nr_units=$#
 	for unit; do objects="$objects $dir/unit$unit.o"; done
 	# shellcheck disable=SC2086  # words
-	$cxx ${sanitizer:+-fsanitize=$sanitizer} -o "$dir/linked" $objects "$dir/main.o" "$double/libcudart.so" \
-		-L. -lrunnel -Wl,-rpath,"$PWD" -pthread || exit
+	$cxx ${sanitizer:+-fsanitize=$sanitizer} -o "$dir/linked" $objects "$dir/main.o" \
+		"$double/libcudart.so" -L. -lrunnel -Wl,-rpath,"$PWD" -pthread || exit
 	LD_LIBRARY_PATH=$double timeout 60 "$dir/linked" >"$dir/out" 2>"$dir/err" || complain "status $?, of units $*"
 	[ "$(cat "$dir/out")" = "$nr_units units" ] || complain "not all units run: $*"
 }
 
 for cxx in $(cxx_compilers); do
+	# clang 14 cannot compile inline coroutines with -fsanitize=function, a part of undefined.
+	case $cxx${sanitizer:-} in clang*undefined*) part=-fno-sanitize=function ;; *) part= ;; esac
 	for std in 17 20; do
 		case $std in 17) ours=runnel.hpp ;; *) ours=runnel20.hpp ;; esac
 		order 1 $ours runnel/cuda.h cuda_runtime_api.h
@@ -130,8 +132,9 @@ for cxx in $(cxx_compilers); do
 		order 6 cuda_runtime_api.h runnel/cuda.h $ours
 		for unit in unit1 unit2 unit3 unit4 unit5 unit6 main; do
 			# shellcheck disable=SC2086  # words
-			$cxx -std=c++$std -O1 -Wall -Wextra -Wold-style-cast -Werror ${sanitizer:+-fsanitize=$sanitizer} \
-				-I"$srcdir/include" $CUDA_CFLAGS -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1 $([ $unit = main ] || echo -DUNIT=$unit) \
+			$cxx -std=c++$std -O1 -Wall -Wextra -Wold-style-cast -Werror \
+				${sanitizer:+-fsanitize=$sanitizer} $part -I"$srcdir/include" $CUDA_CFLAGS \
+				-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1 $([ $unit = main ] || echo -DUNIT=$unit) \
 				-c -o "$dir/$unit.o" "$dir/$unit.cpp" || exit
 		done
 		for first in 1 2 3 4 5 6; do

@@ -182,7 +182,8 @@ static coroutine values(rnl_pool *pool, ending &end)
 	expect(rnl_worker().index >= 0, "it goes on on a worker");
 	rnl::run text(pool, [given = std::string(100, 'x')] { return given + "y"; });
 	expect(co_await text == std::string(100, 'x') + "y", "an owned string");
-	expect(*co_await rnl::run(pool, [] { return std::make_unique<int>(3); }) == 3, "a value that moves");
+	rnl::run owner(pool, [] { return std::make_unique<int>(3); });
+	expect(*co_await owner == 3, "a value that moves");
 	co_await rnl::run(pool, [&ran] { ran++; });
 	expect(ran == 1, "nothing");
 	{
@@ -192,8 +193,9 @@ static coroutine values(rnl_pool *pool, ending &end)
 		expect((co_await rnl::run(pool, std::move(fn))).number == 5, "and if it moves");
 	}
 #ifdef __clang__	/* g++ 12 destroys twice what a lambda inside a co_await expression owns */
-	expect((co_await rnl::run(pool, [owned = counted(4)] { return counted(owned.number + 1); })).number == 5,
-	       "and inside the expression");
+	const auto number_of = [](const counted &value) { return value.number; };
+	const int inside = number_of(co_await rnl::run(pool, [owned = counted(4)] { return owned; }));
+	expect(inside == 4, "and inside the expression");
 #endif
 	expect(counted::alive == 0, "is destroyed once");
 
@@ -232,6 +234,8 @@ static coroutine errors(rnl_pool *pool, ending &end)
 	expect(ret == ETIMEDOUT, "a deadline");
 	THROWN(ret, rnl::run(pool, [] { return 1; }, { .device = 3 }));
 	expect(ret == EINVAL, "a device that is not there");
+	THROWN(ret, rnl::run(pool, [] { return 1; }, { .flags = 1u << 31 }));
+	expect(ret == EINVAL, "an unknown flag");
 	THROWN(ret, rnl::run(nullptr, [] { return 1; }));
 	expect(ret == EINVAL, "no pool");
 	THROWN(ret, rnl::run(pool, [] { return -EIO; }));
@@ -239,8 +243,23 @@ static coroutine errors(rnl_pool *pool, ending &end)
 	end.release();
 }
 
+/* A queue and a `post`. */
+static coroutine both(rnl_pool *pool, rnl::queue &queue, ending &end)
+{
+	bool thrown = false;
+
+	try {
+		co_await rnl::run(pool, [] {}, { .cq = queue, .post = executor::post });
+	} catch (const std::logic_error &) {
+		thrown = true;
+	}
+	expect(thrown, "a queue and a `post`");
+	end.release();
+}
+
 /* Pools that refuse, cancel and stop. */
-static coroutine refused(rnl_pool *pool, std::atomic<bool> &blocked, std::atomic<bool> &goes_on, ending &end)
+static coroutine refused(rnl_pool *pool, std::atomic<bool> &blocked, std::atomic<bool> &goes_on,
+			 ending &end)
 {
 	int ret;
 
@@ -276,6 +295,12 @@ static void refusals()
 	waits(pool, ECANCELED, end);		/* is queued */
 	waits(pool, EAGAIN, end);		/* is refused: the pool is full */
 	end.acquire();
+	try {
+		(void)rnl::start(pool, [] {}, { .wait_ns = 1 });
+		expect(false, "a pool that stays full");
+	} catch (const std::system_error &e) {
+		expect(e.code() == std::errc::timed_out, "a pool that stays full");
+	}
 	expect(rnl_pool_stop(pool, 0) == -ETIMEDOUT, "stop");
 	end.acquire();
 	goes_on = true;
@@ -389,6 +414,12 @@ static coroutine held(rnl_pool *pool, rnl::hold &out, std::atomic<int> &step, en
 	expect(step == 2, "is done when it is released");
 	THROWN(ret, rnl::run(pool, [](rnl_job *self) { rnl::hold lost(self); }));
 	expect(ret == ECANCELED, "a lost hold fails its job");
+	THROWN(ret, rnl::run(pool, [](rnl_job *self) {
+		rnl::hold lost(self);
+
+		lost = rnl::hold();
+	}));
+	expect(ret == ECANCELED, "so does one that another replaces");
 	THROWN(ret, rnl::run(pool, [](rnl_job *self) { rnl::hold(self).release(-EPROTO); }));
 	expect(ret == EPROTO, "a hold's failure");
 	THROWN(ret, rnl::run(pool, [&](rnl_job *self) { out = rnl::hold(self); },
@@ -432,7 +463,8 @@ static void started()
 		for (int i = 0; i < 50; i++)
 			jobs.push_back(make(i, { .key = 9, .in = first }));
 		make(50, { .cls = cls, .after = first, .wait_ns = RNL_FOREVER })->get();
-		expect(order.size() == 51 && order[7] == 7 && order[50] == 50, "a key, barriers, a class");
+		expect(order.size() == 51 && order[7] == 7 && order[50] == 50,
+		       "a key, barriers, a class");
 	}
 	auto job = rnl::start(pool, [] { return 3; }, { .device = 0, .cq = queue });
 	while (!nr)
@@ -452,7 +484,9 @@ static rnl::movable_job<int (*)()> of_function() { return rnl::movable_job(+[] {
 
 static void moves(rnl_pool *pool)
 {
-	auto make = [](int i) { return rnl::movable_job([i, owned = std::make_unique<int>(1)] { return i + *owned; }); };
+	auto make = [](int i) {
+		return rnl::movable_job([i, owned = std::make_unique<int>(1)] { return i + *owned; });
+	};
 	std::vector<decltype(make(0))> jobs;
 	auto function = of_function(), moved(std::move(function));
 
@@ -466,7 +500,8 @@ static void moves(rnl_pool *pool)
 		moved.get();
 		expect(false, "not submitted");
 	} catch (const std::logic_error &e) {
-		expect(!std::strcmp(e.what(), "rnl::movable_job: it was not submitted"), "not submitted");
+		expect(!std::strcmp(e.what(), "rnl::movable_job: it was not submitted"),
+		       "not submitted");
 	}
 	try {
 		rnl::pool closed(attributes(1, 0));
@@ -613,6 +648,8 @@ int main(int argc, char **argv)
 		end.acquire();
 		devices(pool, end);
 		end.acquire();
+		both(pool, queue, end);
+		end.acquire();
 		places(pool, queue, others, end);
 		loop(queue, end);
 		fan_in(pool, queue, end);
@@ -627,7 +664,7 @@ int main(int argc, char **argv)
 	refusals();
 	many(false);
 	many(true);
-	expect(logged == 2, "only the two mistakes of errors() are logged");
+	expect(logged == 3, "only the three mistakes of errors() are logged");
 	std::puts("right");
 	return EXIT_SUCCESS;
 }
