@@ -213,7 +213,7 @@ public:
 	}
 	~job() override
 	{
-		if (rnl_job_wait(&ours.job, 0) != 0)
+		if (ours.job.pool && rnl_job_wait(&ours.job, 0) != 0)
 			end::waited(rnl_job_wait(&ours.job, RNL_FOREVER), "rnl::job");
 	}
 	/* Waits; moves the function's value out, once for each submit; throws like wait(). */

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The public headers and the code of their macros give no warnings in a user's unit: each header
-# once and twice, and one unit that uses every macro, by gcc, clang and nvcc, as C11 and as C++17; a
-# header of C++ only as C++17. The include path is a plain -I: a compiler does not warn about system
-# headers.
+# once and twice, and one unit that uses every macro, by gcc, clang and nvcc, as C11 and as C++17, and
+# as C++20 by gcc and clang; runnel20.hpp only as C++20. The include path is a plain -I: a compiler does
+# not warn about system headers.
 . "$(dirname "$0")/../lib/harness.sh"
 check_silent() {	# check_silent NAME COMMAND ...: succeeds, and prints nothing
 	check=$1
@@ -14,6 +14,7 @@ check_silent() {	# check_silent NAME COMMAND ...: succeeds, and prints nothing
 warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef'
 c11="-x c -std=c11 $warnings -Wstrict-prototypes"
 cxx17="-x c++ -std=c++17 $warnings -Wold-style-cast"
+cxx20="-x c++ -std=c++20 $warnings -Wold-style-cast"
 ptds="-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1 $CUDA_CFLAGS"
 
 # ---- what is compiled ----------------------------------------------------------
@@ -26,7 +27,8 @@ macros=$(sed -nE 's/^ *# *define ([A-Za-z_0-9]+).*/\1/p' "$dir/headers" | grep -
 
 # Only C++.
 for h in $(cd "$srcdir/include" && find . -name '*.hpp' | sed 's,^\./,,' | sort); do
-	printf '#include <%s>\n#include <%s>\nextern int unit;\n' "$h" "$h" >"$dir/$(echo "$h" | tr / _).unit++"
+	case $h in *20.hpp) unit=unit++20 ;; *) unit=unit++ ;; esac
+	printf '#include <%s>\n#include <%s>\nextern int unit;\n' "$h" "$h" >"$dir/$(echo "$h" | tr / _).$unit"
 done
 
 # In C++ a structure is named without `struct`, so no function may have the same name.
@@ -113,7 +115,8 @@ ours="-I$srcdir/include -fsyntax-only"
 # compiled COMPILER LANGUAGE FLAG ...
 compiled() {
 	cc=$1 language=$2; shift 2
-	for unit in "$dir"/*.unit $([ "$language" = C11 ] || ls "$dir"/*.unit++); do
+	case $language in C11) units= ;; C++17) units="$dir/*.unit++" ;; *) units="$dir/*.unit++ $dir/*.unit++20" ;; esac
+	for unit in "$dir"/*.unit $units; do
 		name=$(basename "$unit" .unit) more=
 		case $name in *_cuda*) [ "$have_CUDA" = yes ] || continue; more=$ptds ;; esac
 		check_silent "$name by $cc as $language" $cc $ours "$@" $more "$unit"
@@ -123,7 +126,9 @@ for cc in gcc clang; do
 	if command -v $cc >/dev/null; then compiled $cc C11 $c11; else echo "SKIP: no $cc"; fi
 done
 for cxx in g++ clang++; do
-	if command -v $cxx >/dev/null; then compiled $cxx C++17 $cxx17; else echo "SKIP: no $cxx"; fi
+	command -v $cxx >/dev/null || { echo "SKIP: no $cxx"; continue; }
+	compiled $cxx C++17 $cxx17
+	compiled $cxx C++20 $cxx20
 done
 
 # ---- by nvcc -------------------------------------------------------------------

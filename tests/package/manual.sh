@@ -16,9 +16,9 @@ same_names() {	# same_names NAME WANT HAVE: and the list is not empty
 sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p; s/^static inline .*[ *]\(rnl_[a-z0-9_]*\)(.*)$/\1/p
 	s/^typedef .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$header" |
 	sort >"$dir/functions"
-# rnl_guard(3) describes only an enumeration, rnl_cpp(3) classes, rnl_cuda(3) macros, and
+# rnl_guard(3) describes only an enumeration, rnl_cpp(3) and rnl_cpp20(3) classes, rnl_cuda(3) macros, and
 # rnl_container_of() is one.
-sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|cpp|cuda|container_of)' | sort >"$dir/named"
+sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|cpp|cpp20|cuda|container_of)' | sort >"$dir/named"
 same_names 'each function, and each type of one, is on one page' functions named
 
 sed -nE 's/^((struct|enum) rnl_[a-z_]*) \{$/\1/p' "$header" | sort >"$dir/types"
@@ -40,10 +40,10 @@ same_names 'each macro is on a page' macros told
 for page in docs/man/*.3; do
 	sed -n "s,^\.In \(runnel.*\),\1 $(basename "$page" .3),p; /^\.Sh DESC/q" "$page"
 done | sort >"$dir/pages"
-sed -n 's/^\.It Xr \(rnl_[a-z_]*\) 3$/runnel.h \1/p; s/^\.It In \(runnel.*\) , Xr \(rnl_[a-z_]*\) 3$/\1 \2/p' \
+sed -n 's/^\.It Xr \(rnl_[a-z0-9_]*\) 3$/runnel.h \1/p; s/^\.It In \(runnel.*\) , Xr \(rnl_[a-z0-9_]*\) 3$/\1 \2/p' \
 	docs/man/runnel.7 | sort >"$dir/listed"
 same_names 'runnel(7) lists each page, with its header' pages listed
-(cd "$srcdir/include" && ls runnel.* runnel/*.h) | grep -vxE 'runnel/(unit|mailbox).h' | sort >"$dir/headers"
+(cd "$srcdir/include" && ls runnel.* runnel20.hpp runnel/*.h) | grep -vxE 'runnel/(unit|mailbox).h' | sort >"$dir/headers"
 cut -d ' ' -f 1 "$dir/listed" | sort -u >"$dir/described"
 same_names 'each header has a page' headers described
 
@@ -100,6 +100,11 @@ for page in docs/man/*.[37]; do
 			example $cxx $flags -x c++ -std=c++17
 			printf '%s\n' '2 words' 'error: no words' '3 words' 'value 3' 'error: the peer: Protocol error' 43 >"$dir/want"
 			cmp -s "$dir/want" "$dir/out" || complain "of $cxx, it prints something else:" "$dir/want" "$dir/out"
+		done
+	elif grep -q '^#include <runnel20.hpp>' "$dir/example.c"; then
+		for cxx in $(cxx_compilers); do
+			example $cxx $flags -x c++ -std=c++20
+			prints '^328450$'
 		done
 	elif grep -q '^#include <runnel/cuda.h>' "$dir/example.c"; then
 		[ "$NVCC" ] && [ -z "$sanitizer" ] || { echo 'SKIP: a sanitizer, or no nvcc for rnl_cuda(3)'; continue; }

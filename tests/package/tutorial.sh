@@ -70,6 +70,8 @@ for cxx in $(cxx_compilers); do
 	compiles $cxx -std=c++17 "$dir/lambdas.cpp" &&
 		prints_all '2 words' '1 words' 'error: no words' '3 words'
 	ends "C++17, by $cxx"
+	compiles $cxx -std=c++20 "$dir/awaits.cpp" && prints_all 42
+	ends "C++20, by $cxx"
 done
 
 # ---- servers ---------------------------------------------------------------------
