@@ -19,7 +19,7 @@ first: $(filter deps,$(goals))
 	@test -f config.mk || '$(top)/configure' $(CONFIGURE)
 # What the other goals need; without any, core.
 needs = $(strip $(if $(filter-out deps,$(goals)),core) \
-	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check http bench many gpu python) \
+	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check probes http bench many gpu python) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
 	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http gpu fuzz) \
 	$(if $(filter python wheel bench-python,$(goals)),python))

@@ -8,11 +8,12 @@
 # Nothing works without core. If packages of another group are missing, what needs them is not
 # built and not tested; configure and the tests say so.
 set -u
-groups='core check http bench many gpu fuzz python'
+groups='core check probes http bench many gpu fuzz python'
 about() {
 	case $1 in
 	core) echo 'the library, runnel, and make demo' ;;
 	check) echo 'make check' ;;
+	probes) echo "the library's probes, for bpftrace and gdb, and their tests" ;;
 	http) echo 'examples/http_server, its page and its tests; examples/pipeline' ;;
 	bench) echo 'make bench, beside other pools' ;;
 	many) echo 'programs over several GPUs and machines: MPI, NCCL, a balancer' ;;
@@ -23,8 +24,9 @@ about() {
 	esac
 }
 
-compiles() { echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1; }
+compiles() { header stdio.h; }
 has() { (PATH=$PATH:/usr/sbin && command -v "$1" >/dev/null); }
+header() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }
 lib() { pkg-config --exists "$*" 2>/dev/null; }
 mpi() { has mpicc && has mpirun; }
 # Ubuntu has chromium only as a snap, which apt cannot install: it counts as present.
@@ -59,6 +61,9 @@ table() {
 	check|has git|git|git|git|git|git
 	check|has musl-gcc|musl-tools||||
 	check|has faketime|faketime|libfaketime|libfaketime|libfaketime|libfaketime
+	probes|header sys/sdt.h|systemtap-sdt-dev|systemtap-sdt-devel|systemtap-sdt-devel||
+	probes|has gdb|gdb|gdb|gdb|gdb|gdb
+	probes|has bpftrace|bpftrace|bpftrace|bpftrace|bpftrace|bpftrace
 	http|lib libevent '>=' 2.1.9|libevent-dev|libevent-devel|libevent-devel|libevent|libevent-dev
 	http gpu|lib jansson '>=' 2.10|libjansson-dev|jansson-devel|libjansson-devel|jansson|jansson-dev
 	http|lib libpng '>=' 1.6|libpng-dev|libpng-devel|libpng16-devel|libpng|libpng-dev

@@ -38,7 +38,7 @@ core='gcc libc6-dev liburcu-dev make pkg-config'
 system
 stub apt-get
 deps 0
-rows 8 '^deps: [a-z]+ \(.+\): missing: [a-z]'
+rows 9 '^deps: [a-z]+ \(.+\): missing: [a-z]'
 called "^apt-get -q install .* $core\$"
 called_not ' (check|libevent-dev|chromium)'
 deps 0 core check autoconf
@@ -108,7 +108,7 @@ needs() {	# needs GOAL GROUPS: the groups that make passes to deps.sh
 	prints "deps\\.sh'? $2\$"
 }
 needs demo core
-needs check 'core check http bench many gpu python'
+needs check 'core check probes http bench many gpu python'
 needs serve 'core http'
 needs bench 'core bench'
 needs fuzz 'core http gpu fuzz'
