@@ -4,6 +4,7 @@
 # prints the command to run.
 #
 # usage: deps.sh [GROUP | PACKAGE of Debian ...]	without any: core, and it lists the groups
+#        deps.sh --help
 #
 # Nothing works without core. If packages of another group are missing, what needs them is not
 # built and not tested; configure and the tests say so.
@@ -98,6 +99,19 @@ lacks() {
 	done
 }
 once() { printf '%s\n' $* | sort -u | paste -sd ' ' -; }
+
+case ${1:-} in
+--help | -h)
+	echo 'usage: deps.sh [GROUP | PACKAGE of Debian ...]'
+	echo 'Installs what is missing, with apt and as root; otherwise prints the command. Without arguments: core.'
+	for group in $groups; do printf '  %-8s%s\n' $group "$(about $group)"; done
+	exit
+	;;
+-*)
+	echo "deps: there is no option $1: sh deps.sh --help" >&2
+	exit 2
+	;;
+esac
 
 [ $# != 0 ] || for group in $groups; do
 	missing=$(once $(lacks "$group"))

@@ -47,6 +47,15 @@ called '^apt-get -q install .* autoconf .*check .*mandoc'
 called_not ' (libevent-dev|chromium)'
 ends 'root has core installed, and what is named'
 
+deps 0 --help
+prints '^usage: deps\.sh '
+rows 9 '^  [a-z]+ +[a-zA-Z]'
+[ ! -e "$dir/calls" ] || complain 'it runs something' "$dir/calls" /dev/null
+deps 2 --install
+says 'deps: there is no option --install: sh deps.sh --help'
+[ ! -e "$dir/calls" ] || complain 'it runs something' "$dir/calls" /dev/null
+ends 'help runs nothing, and neither does an unknown option'
+
 stub apt-get 'case $* in *wrk*|*update*) exit 100 ;; esac'
 deps 0 core http
 says 'deps: going on without wrk'
