@@ -61,6 +61,7 @@ table() {
 	check|has abidiff|abigail-tools|libabigail|||
 	check|has git|git|git|git|git|git
 	check|has musl-gcc|musl-tools||||
+	check|has cmake|cmake|cmake|cmake|cmake|cmake
 	check|has faketime|faketime|libfaketime|libfaketime|libfaketime|libfaketime
 	probes|header sys/sdt.h|systemtap-sdt-dev|systemtap-sdt-devel|systemtap-sdt-devel||
 	probes|has gdb|gdb|gdb|gdb|gdb|gdb
