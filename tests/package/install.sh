@@ -32,7 +32,7 @@ for file in CHANGELOG LICENSE; do
 	check "$file" cmp "$srcdir/$file" "$docs/$file"
 done
 # The pages match the sources, except links to files that are not installed: these are text.
-for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/tutorial.md; do
+for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/tutorial.md; do
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/$page" >"$dir/out"
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "$page differs"
 done
@@ -42,6 +42,7 @@ while read -r link; do
 	[ -e "$docs/$link" ] || complain "a page has a dead link: $link"
 done <"$dir/links"
 ends 'the pages, and their links'
+check 'the scripts for bpftrace' diff -r "$srcdir/docs/probes" "$docs/probes"
 check 'the version' [ "$(pkg --modversion runnel)" = "$VERSION" ]
 
 # ---- the headers: those of the sources, all of them; tests/package/headers.sh compiles them --------
