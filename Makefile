@@ -19,7 +19,7 @@ first: $(filter deps,$(goals))
 	@test -f config.mk || '$(top)/configure' $(CONFIGURE)
 # What the other goals need; without any, core.
 needs = $(strip $(if $(filter-out deps,$(goals)),core) \
-	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check http bench many gpu python) \
+	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check probes http bench many gpu python) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
 	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http gpu fuzz) \
 	$(if $(filter python wheel bench-python,$(goals)),python))
@@ -126,12 +126,14 @@ completions := $(datadir)/bash-completion/completions
 # For each function, "its-page.3 function.3": what `man function` is to find.
 man3_links = awk '/^@(function|macro|type) / { p = FILENAME; gsub(/.*\/|\.in$$/, "", p); \
 	for (i = 2; i <= NF; i++) if ($$i ".3" != p) print p, $$i ".3" }' $(srcdir)/docs/man/*.3.in
-PAGES := README.md docs/embedding.md docs/guide.md docs/patterns.md docs/tutorial.md
+PAGES := README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/tutorial.md
+SCRIPTS := $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/docs/probes/*.bt))
+cmake_files := runnel-config.cmake runnel-config-version.cmake
 # All of them into one folder; links to what is not installed become text.
-installed_links = sed -E 's,\]\((docs|\.\.)/,](,g; s/\]\((https?:|\#|(README|embedding|guide|patterns|tutorial)\.md)/]\n\1/g; \
+installed_links = sed -E 's,\]\((docs|\.\.)/,](,g; s/\]\((https?:|\#|(README|embedding|guide|patterns|probes|tutorial)\.md|probes\/)/]\n\1/g; \
 	s/\[([^]]*)\]\([^)]*\)/\1/g; s/\]\n/](/g'
-install: lib tool man runnel.pc
-	install -d $(foreach d,$(bindir) $(foreach n,1 3 7,$(mandir)/man$n) $(completions) $(docdir) $(libdir)/pkgconfig $(includedir)/runnel,"$(DESTDIR)$d")
+install: lib tool man runnel.pc $(cmake_files)
+	install -d $(foreach d,$(bindir) $(foreach n,1 3 7,$(mandir)/man$n) $(completions) $(docdir) $(libdir)/pkgconfig $(docdir)/probes $(libdir)/cmake/runnel $(includedir)/runnel,"$(DESTDIR)$d")
 	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h "$(DESTDIR)$(includedir)/$$h" || exit; done
 	install -m 755 runnel "$(DESTDIR)$(bindir)"
 	install -m 644 $(srcdir)/docs/man/runnel.1 "$(DESTDIR)$(mandir)/man1"
@@ -141,20 +143,23 @@ install: lib tool man runnel.pc
 	install -m 644 $(srcdir)/CHANGELOG $(srcdir)/LICENSE "$(DESTDIR)$(docdir)"
 	for p in $(PAGES); do $(installed_links) $(srcdir)/$$p >"$(DESTDIR)$(docdir)/$${p##*/}" && \
 	  chmod 644 "$(DESTDIR)$(docdir)/$${p##*/}" || exit; done
+	install -m 644 $(addprefix $(srcdir)/,$(SCRIPTS)) "$(DESTDIR)$(docdir)/probes"
 	install -m 644 librunnel.a "$(DESTDIR)$(libdir)"
 	install -m 755 $(SO) "$(DESTDIR)$(libdir)"
 	ln -sf $(SO) "$(DESTDIR)$(libdir)/$(SONAME)"
 	ln -sf $(SONAME) "$(DESTDIR)$(libdir)/librunnel.so"
 	install -m 644 runnel.pc "$(DESTDIR)$(libdir)/pkgconfig"
+	install -m 644 $(cmake_files) "$(DESTDIR)$(libdir)/cmake/runnel"
 uninstall:
-	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(addprefix $(docdir)/,CHANGELOG LICENSE $(notdir $(PAGES))),"$(DESTDIR)$f")
+	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(addprefix $(docdir)/,CHANGELOG LICENSE $(notdir $(PAGES)) $(SCRIPTS:docs/%=%)),"$(DESTDIR)$f")
 	rm -f $(foreach p,$(MANUALS),"$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $p))/$p")
 	$(man3_links) | while read -r page name; do rm -f "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
-	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,"$(DESTDIR)$(libdir)/$f")
+	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc $(addprefix cmake/runnel/,$(cmake_files)),"$(DESTDIR)$(libdir)/$f")
 	rm -f $(foreach h,$(HEADERS),"$(DESTDIR)$(includedir)/$h")
-	for d in "$(DESTDIR)$(includedir)/runnel" "$(DESTDIR)$(docdir)"; do ! test -d "$$d" || rmdir "$$d" || exit; done
+	for d in "$(DESTDIR)$(includedir)/runnel" "$(DESTDIR)$(docdir)/probes" "$(DESTDIR)$(docdir)" "$(DESTDIR)$(libdir)/cmake/runnel"; do ! test -d "$$d" || rmdir "$$d" || exit; done
 
 config.mk config.h runnel.pc: %: %.in config.status ; ./config.status $@ && touch $@
+$(cmake_files): %: m4/%.in config.status ; ./config.status $@ && touch $@
 config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
@@ -169,7 +174,7 @@ clean:
 	$(clean_tests)
 	$(clean_python)
 distclean: clean
-	rm -f config.mk config.h config.log config.status runnel.pc runnel-*.tar.gz
+	rm -f config.mk config.h config.log config.status runnel.pc $(cmake_files) runnel-*.tar.gz
 	! test -L sources || rm sources
 	! test -L Makefile || { rm -f Makefile && rmdir -p $(objdirs) docs/man 2>/dev/null || :; }
 .PHONY: all lib tool man dist figures install uninstall autoconf clean distclean

@@ -4,15 +4,17 @@
 # prints the command to run.
 #
 # usage: deps.sh [GROUP | PACKAGE of Debian ...]	without any: core, and it lists the groups
+#        deps.sh --help
 #
 # Nothing works without core. If packages of another group are missing, what needs them is not
 # built and not tested; configure and the tests say so.
 set -u
-groups='core check http bench many gpu fuzz python'
+groups='core check probes http bench many gpu fuzz python'
 about() {
 	case $1 in
 	core) echo 'the library, runnel, and make demo' ;;
 	check) echo 'make check' ;;
+	probes) echo "the library's probes, for bpftrace and gdb, and their tests" ;;
 	http) echo 'examples/http_server, its page and its tests; examples/pipeline' ;;
 	bench) echo 'make bench, beside other pools' ;;
 	many) echo 'programs over several GPUs and machines: MPI, NCCL, a balancer' ;;
@@ -23,8 +25,9 @@ about() {
 	esac
 }
 
-compiles() { echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1; }
+compiles() { header stdio.h; }
 has() { (PATH=$PATH:/usr/sbin && command -v "$1" >/dev/null); }
+header() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }
 lib() { pkg-config --exists "$*" 2>/dev/null; }
 mpi() { has mpicc && has mpirun; }
 # Ubuntu has chromium only as a snap, which apt cannot install: it counts as present.
@@ -58,7 +61,11 @@ table() {
 	check|has abidiff|abigail-tools|libabigail|||
 	check|has git|git|git|git|git|git
 	check|has musl-gcc|musl-tools||||
+	check|has cmake|cmake|cmake|cmake|cmake|cmake
 	check|has faketime|faketime|libfaketime|libfaketime|libfaketime|libfaketime
+	probes|header sys/sdt.h|systemtap-sdt-dev|systemtap-sdt-devel|systemtap-sdt-devel||
+	probes|has gdb|gdb|gdb|gdb|gdb|gdb
+	probes|has bpftrace|bpftrace|bpftrace|bpftrace|bpftrace|bpftrace
 	http|lib libevent '>=' 2.1.9|libevent-dev|libevent-devel|libevent-devel|libevent|libevent-dev
 	http gpu|lib jansson '>=' 2.10|libjansson-dev|jansson-devel|libjansson-devel|jansson|jansson-dev
 	http|lib libpng '>=' 1.6|libpng-dev|libpng-devel|libpng16-devel|libpng|libpng-dev
@@ -93,6 +100,19 @@ lacks() {
 	done
 }
 once() { printf '%s\n' $* | sort -u | paste -sd ' ' -; }
+
+case ${1:-} in
+--help | -h)
+	echo 'usage: deps.sh [GROUP | PACKAGE of Debian ...]'
+	echo 'Installs what is missing, with apt and as root; otherwise prints the command. Without arguments: core.'
+	for group in $groups; do printf '  %-8s%s\n' $group "$(about $group)"; done
+	exit
+	;;
+-*)
+	echo "deps: there is no option $1: sh deps.sh --help" >&2
+	exit 2
+	;;
+esac
 
 [ $# != 0 ] || for group in $groups; do
 	missing=$(once $(lacks "$group"))

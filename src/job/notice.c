@@ -48,5 +48,5 @@ int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 	if (ret)
 		return ret;
 	pool = b->pool;
-	return rnl__submit_answer(pool, notify(pool, b, job));
+	return rnl__submit_end(pool, job, notify(pool, b, job));
 }

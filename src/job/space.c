@@ -99,7 +99,7 @@ static int wait_for_queue(struct rnl_pool *pool, struct rnl_job *job, uint64_t d
 	}
 }
 
-int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
+static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
 {
 	int ret = rnl__submit_try(pool, job, NULL);
 	uint64_t deadline;
@@ -110,4 +110,9 @@ int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_
 	let_drain(pool, deadline);
 	return waits_outside(job) ? wait_in_line(pool, job, deadline) :
 				    wait_for_queue(pool, job, deadline);
+}
+
+int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
+{
+	return rnl__submit_end(pool, job, submit_wait(pool, job, timeout_ns));
 }

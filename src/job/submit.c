@@ -21,6 +21,7 @@
 #include "job/delayed.h"
 #include "sys/clock.h"
 #include "sys/flat.h"
+#include "sys/probe.h"
 #include "sys/sizes.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
@@ -145,6 +146,7 @@ void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phas
 			rnl__inherit_count(job, job);
 	}
 	rnl__tsan_release(job);
+	RNL__PROBE_SUBMIT(job, pool);
 }
 
 /* ---- chains -------------------------------------------------------------- */
@@ -381,7 +383,7 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter
 RNL__FLAT
 int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
 {
-	return rnl__submit_answer(pool, submit(pool, job, NULL));
+	return rnl__submit_end(pool, job, submit(pool, job, NULL));
 }
 
 int rnl__submit_try(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
@@ -432,6 +434,8 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 	while (nr_claimed < nr && !ret) {
 		ret = rnl__submit_claim(pool, jobs[nr_claimed], 0);
 		*refused = ret && ret != -EAGAIN;
+		if (*refused)
+			(void)rnl__submit_end(pool, jobs[nr_claimed], ret);
 		if (!ret && !in_a_row(jobs[nr_claimed])) {
 			unclaim(pool, jobs[nr_claimed]);
 			ret = -EAGAIN;
@@ -444,7 +448,7 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 	for (unsigned i = space < 0 ? 0 : (unsigned)space; i < nr_claimed; i++)
 		rnl__job_drop(jobs[i]);
 	if (space < 0)
-		return space;
+		return space == -EAGAIN || space == -ESTALE ? space : rnl__submit_end(pool, jobs[0], space);
 	for (unsigned i = 0; i < (unsigned)space; i++) {
 		jobs[i]->worker = (uint16_t)worker;
 		rnl__submit_accept(pool, jobs[i], RNL__JOB_QUEUED);

@@ -10,6 +10,7 @@
 
 #include "pool/waitq.h"
 #include "pool/pool.h"
+#include "sys/probe.h"
 
 /*
  * Claims a job for a submit and sets the flags of @lane.  Notices for the end of a pool or barrier
@@ -33,6 +34,17 @@ int rnl__submit_try(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wait
 static inline int rnl__submit_answer(struct rnl_pool *pool, int ret)
 {
 	return ret == -EAGAIN && rnl__pool_closed(pool) ? -ESHUTDOWN : ret;
+}
+
+/* Like the above, at the end of a public call; a probe reports a refused @job, which may be NULL. */
+static inline int rnl__submit_end(struct rnl_pool *pool, const struct rnl_job *job, int ret)
+{
+	if (__builtin_expect(!ret, true))
+		return 0;
+	ret = rnl__submit_answer(pool, ret);
+	if (job)
+		RNL__PROBE_REFUSE(job, ret);
+	return ret;
 }
 
 /*

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "sys/clock.h"
+#include "sys/probe.h"
 #include "sys/sizes.h"
 #include "worker/charge.h"
 
@@ -69,6 +70,7 @@ void rnl__charge_expired(struct rnl__worker *w, const struct rnl_job *job, bool 
 {
 	struct rnl_class *c;
 
+	RNL__PROBE_EXPIRE(w, job, late);
 	if (!(job->flags & RNL__JOB_CLASSED))
 		return;
 	c = charged_class(w, job);

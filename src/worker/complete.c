@@ -15,6 +15,7 @@
 #include "pool/unit_check.h"
 #include "sys/clock.h"
 #include "sys/flat.h"
+#include "sys/probe.h"
 #include "sys/tsan.h"
 #include "worker/chain.h"
 #include "worker/charge.h"
@@ -53,6 +54,7 @@ static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
 	struct rnl_cq *cq = rnl__job_cq_of(job);
 
 	rnl__job_set_result(job, result);
+	RNL__PROBE_COMPLETE(w, job);
 	if (cq) {
 		rnl__cq_collect(&w->collected, cq, job);
 		return;
@@ -315,6 +317,7 @@ void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int resul
 RNL__FLAT
 static void passed(struct rnl__worker *w, struct rnl_job *job)
 {
+	RNL__PROBE_REACH(w, job);
 	if (w->staging.nr) {
 		bool was = rnl__share_occupy(w);
 

@@ -14,6 +14,7 @@
 #include "pool/unit_check.h"
 #include "sys/clock.h"
 #include "sys/flat.h"
+#include "sys/probe.h"
 #include "sys/symbol.h"
 #include "sys/tsan.h"
 #include "worker/chain.h"
@@ -115,7 +116,9 @@ static int run_call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t n
 	if (timed)
 		rnl__hist_count(&w->timing->queue_wait, now - job->submit_ns);
 	rnl__share_running(w, job);
+	RNL__PROBE_START(w, job);
 	ret = call(w, job);
+	RNL__PROBE_ISSUE(w, job, ret);
 	rnl__share_running(w, NULL);
 	if (__builtin_expect(ret > 0, false) && !rnl__own_read(&w->pool->positive_logged))
 		run_log_positive(w, job, ret);

@@ -32,7 +32,7 @@ for file in CHANGELOG LICENSE; do
 	check "$file" cmp "$srcdir/$file" "$docs/$file"
 done
 # The pages match the sources, except links to files that are not installed: these are text.
-for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/tutorial.md; do
+for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/tutorial.md; do
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/$page" >"$dir/out"
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "$page differs"
 done
@@ -42,6 +42,7 @@ while read -r link; do
 	[ -e "$docs/$link" ] || complain "a page has a dead link: $link"
 done <"$dir/links"
 ends 'the pages, and their links'
+check 'the scripts for bpftrace' diff -r "$srcdir/docs/probes" "$docs/probes"
 check 'the version' [ "$(pkg --modversion runnel)" = "$VERSION" ]
 
 # ---- the headers: those of the sources, all of them; tests/package/headers.sh compiles them --------
@@ -65,7 +66,30 @@ if [ "$CXX" ]; then
 else
 	echo 'SKIP: no C++ compiler'
 fi
+# cmake_runs NAME TARGET: a project that finds the package builds with it.
+cmake_runs() {
+	printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(app C)' "find_package(runnel ${VERSION%.*} REQUIRED)" \
+		"add_executable(app \"$(cd "$(dirname "$app")" && pwd)/${app##*/}\")" \
+		"target_link_libraries(app $2)" >"$dir/project/CMakeLists.txt"
+	rm -rf "$dir/project/build"
+	runs "$1" sh -c 'cmake -S "$1" -B "$1/build" -Drunnel_DIR="$2" -DCMAKE_C_COMPILER="$3" -DCMAKE_C_FLAGS="$4" &&
+		cmake --build "$1/build" && cp "$1/build/app" "$6"' - "$dir/project" "$libdir/cmake/runnel" "${CC%% *}" "$CFLAGS $sanitize"
+}
+if command -v cmake >/dev/null; then
+	mkdir "$dir/project"
+	cmake_runs 'CMake finds the shared library' runnel::runnel
+	readelf -d "$dir/app" 2>/dev/null | grep -q 'librunnel\.so\.' || ! command -v readelf >/dev/null || complain 'not the shared library'
+	cmake_runs 'CMake finds the archive' runnel::static
+	! readelf -d "$dir/app" 2>/dev/null | grep -q 'librunnel\.so' || complain 'not the archive'
+	sed -i 's/find_package(runnel [0-9.]*/find_package(runnel 99.1/' "$dir/project/CMakeLists.txt"
+	rm -rf "$dir/project/build"
+	! cmake -S "$dir/project" -B "$dir/project/build" -Drunnel_DIR="$libdir/cmake/runnel" >"$dir/out" 2>"$dir/err" || complain 'another version fits'
+	ends 'CMake refuses another version'
+else
+	echo 'SKIP: no cmake'
+fi
 rm -f "$libdir"/librunnel.so*
+[ ! -d "$dir/project" ] || cmake_runs 'CMake finds the archive if there is only that' runnel::runnel
 runs 'a C program with the archive' $CC $CFLAGS $sanitize "$app" $(pkg --static --cflags --libs runnel)
 
 mv "$dir/root" "$dir/a root" && $MAKE -s install uninstall DESTDIR="$dir/a root" >"$dir/out" 2>&1 || complain "status $?"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The exported set is exactly the map, the map exactly the headers, and the archive defines no
-# global symbol outside our prefix, except hidden ones of NVTX's header.
+# global symbol outside our prefix, except hidden ones of NVTX's header and of <sys/sdt.h>.
 . "$(dirname "$0")/../lib/harness.sh"
 map=$srcdir/src/runnel.map
 
@@ -12,7 +12,7 @@ awk '/global:/ { g = 1; next } /local:/ || /}/ { g = 0 }
 $NM -D --defined-only "librunnel.so.$VERSION" |
 	awk '$2 ~ /[TDBRWV]/ { sub(/@.*/, "", $3); print $3 }' |
 	grep -vE '^(__?(asan|ubsan|tsan|odr_asan|sanitizer)|_(init|fini)$)' | sort >"$dir/so"
-$NM --defined-only librunnel.a | awk '$2 ~ /[TDBRWVC]/ && $3 !~ /^(rnl_|__odr_asan|nvtx|InitializeInjectionNvtx)/ { print $3 }' |
+$NM --defined-only librunnel.a | awk '$2 ~ /[TDBRWVC]/ && $3 !~ /^(rnl_|__odr_asan|nvtx|InitializeInjectionNvtx|_\.stapsdt\.base)/ { print $3 }' |
 	sort >"$dir/a"
 
 : >"$dir/none"

@@ -38,7 +38,7 @@ core='gcc libc6-dev liburcu-dev make pkg-config'
 system
 stub apt-get
 deps 0
-rows 8 '^deps: [a-z]+ \(.+\): missing: [a-z]'
+rows 9 '^deps: [a-z]+ \(.+\): missing: [a-z]'
 called "^apt-get -q install .* $core\$"
 called_not ' (check|libevent-dev|chromium)'
 deps 0 core check autoconf
@@ -46,6 +46,15 @@ called "^apt-get -q install .* $core\$"
 called '^apt-get -q install .* autoconf .*check .*mandoc'
 called_not ' (libevent-dev|chromium)'
 ends 'root has core installed, and what is named'
+
+deps 0 --help
+prints '^usage: deps\.sh '
+rows 9 '^  [a-z]+ +[a-zA-Z]'
+[ ! -e "$dir/calls" ] || complain 'it runs something' "$dir/calls" /dev/null
+deps 2 --install
+says 'deps: there is no option --install: sh deps.sh --help'
+[ ! -e "$dir/calls" ] || complain 'it runs something' "$dir/calls" /dev/null
+ends 'help runs nothing, and neither does an unknown option'
 
 stub apt-get 'case $* in *wrk*|*update*) exit 100 ;; esac'
 deps 0 core http
@@ -108,7 +117,7 @@ needs() {	# needs GOAL GROUPS: the groups that make passes to deps.sh
 	prints "deps\\.sh'? $2\$"
 }
 needs demo core
-needs check 'core check http bench many gpu python'
+needs check 'core check probes http bench many gpu python'
 needs serve 'core http'
 needs bench 'core bench'
 needs fuzz 'core http gpu fuzz'

@@ -59,7 +59,7 @@ holds() {
 }
 holds 'the library has one description of one line' line_differs \
 	README.md 's/GPU stream/CUDA stream/' 'README.md does' runnel.pc.in 's/GPU/CUDA/' 'runnel.pc.in does' \
-	docs/man/runnel.7.in '/^\.Nd/d' 'runnel.7.in does' debian/control '47s/GPU/CUDA/' 'CUDA stream' \
+	docs/man/runnel.7.in '/^\.Nd/d' 'runnel.7.in does' debian/control '48s/GPU/CUDA/' 'CUDA stream' \
 	include/runnel.h 's/GPU stream/CUDA stream/' 'README.md does' include/runnel.h '/runnel: a/d' 'no such line'
 holds 'the tables of figures are those of docs/figures.json' figure_unmeasured \
 	README.md '/^\| J per second/s/[0-9.]+ \/ /55.5 \/ /' 'README.md is out of date' \
