@@ -42,6 +42,47 @@ static void submit_in_by_key(struct rnl_barrier *barrier, struct rnl_job *job,
 	must(submit_by_key(barrier->pool, job, key));
 }
 
+/* ---- a wait on the device ------------------------------------------------------ */
+
+static int launch_store_fn(struct rnl_job *job)
+{
+	return launch_store(NULL, job->user, 1);
+}
+
+/* One worker has a kernel that waits; the other runs a job, and then one whose stream waits for the kernel. */
+TEST(a_job_before_one_that_waits_is_reported)
+{
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
+	for (int round = 0; round < 50; round++) {
+		struct gate kernel = GATE_INIT, gate = GATE_INIT;
+		struct rnl_job held, waits, before, after;
+		struct rnl_barrier barrier;
+		int words[2] = { 0 };
+
+		must(rnl_barrier_init(&barrier, pool));
+		job_of(&held, gated_fn, &gate);
+		must(submit_by_key(pool, &held, RNL_KEY_WORKER(0)));
+		submit_in_by_key(&barrier, &waits, gated_kernel_fn, &kernel, RNL_KEY_WORKER(1));
+		job_of(&before, launch_store_fn, &words[0]);
+		must(submit_by_key(pool, &before, RNL_KEY_WORKER(0)));
+		job_of(&after, launch_store_fn, &words[1]);
+		must(rnl_job_set_after(&after, &barrier));
+		must(submit_by_key(pool, &after, RNL_KEY_WORKER(0)));
+		gate_open(&gate);
+		/* The kernel's end depends on it. */
+		ck_assert_int_eq(rnl_job_wait(&before, patience_ns()), 0);
+		ck_assert_int_eq(words[0], 1);
+		gate_open(&kernel);
+		ck_assert_int_eq(result_of(&after), 0);
+		ck_assert_int_eq(result_of(&waits), 0);
+		ck_assert_int_eq(result_of(&held), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
 /* ---- start --------------------------------------------------------------- */
 
 TEST(a_job_starts_when_all_jobs_before_it_are_issued)
