@@ -61,6 +61,9 @@ static int check_functions(struct rnl_pool *pool, const struct rnl_batcher_attr 
 		return rnl__invalid(&pool->log, CREATE ": the request kernel %s has no function for the "
 				    "pool's devices: define it by RNL_REQUEST_KERNEL() with both functions",
 				    kernel->name);
+	/* A launch that RNL_REQUEST_KERNEL() defines names its stream. */
+	if (!attr->fn && rnl__pool_any_device(pool)->info.cuda)
+		return 0;
 	if (attr->fn)
 		fn = (rnl__function *)attr->fn;
 	return rnl__unit_fits(pool, fn) ? 0 : rnl__unit_refuse(pool, CREATE, fn);

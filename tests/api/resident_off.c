@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Request kernels that are refused, cannot be resident, are slow, or whose device fails. */
 #include <runnel/batch.h>
+#include <runnel/unit.h>
 
 #include "answering.h"
 #include "heard.h"
@@ -47,6 +48,42 @@ TEST(mistakes_are_refused)
 	if (on_host() || test_fake())
 		refused(pool, &attr, &heard, "nr_mailboxes is 17");
 	rnl_pool_destroy(pool);
+}
+
+static int no_error(void)
+{
+	return 0;
+}
+
+/* A unit that does not say that its CUDA calls name the stream; all functions are its. */
+static const struct rnl__cuda_unit unit = {
+	.size = sizeof(unit), .last_error = no_error, .runtime = &unit, .text_end = (const char *)UINTPTR_MAX,
+};
+
+/* Its functions are refused there, but a request kernel makes no call of CUDA. */
+TEST(a_private_pool_takes_a_request_kernel_of_any_unit)
+{
+	struct rnl_pool_attr pool_attr = RNL_POOL_ATTR_INIT;
+	struct rnl_batcher *batcher = NULL;
+	struct answering a = { 0 };
+	struct rnl_batcher_attr attr = answering_attr(&a, 0, BYTES, BYTES);
+	struct rnl_pool *pool;
+	struct heard heard;
+
+	skip_unless_answering();
+	if (!test_fake())
+		test_skip("a function for the host device may make calls of CUDA");
+	must(rnl__cuda_unit_add(&unit));
+	hear(&heard, &pool_attr);
+	pool_attr.stream = RNL_STREAM_PRIVATE;
+	pool = pool_with(&pool_attr, 1);
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	ask(batcher, BYTES, BYTES, 1);
+	rnl_batcher_destroy(batcher);
+	attr.fn = noop_batch;
+	refused(pool, &attr, &heard, "this unit does not say that its CUDA calls name");
+	rnl_pool_destroy(pool);
+	rnl__cuda_unit_remove(&unit);
 }
 
 /* Creates a batcher whose kernel cannot be resident, which is logged, and uses it. */

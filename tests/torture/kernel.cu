@@ -45,8 +45,11 @@ static __device__ int answer_cuda(const struct rnl_request_view *view)
 	const unsigned char *in = (const unsigned char *)view->in;
 	unsigned char *out = (unsigned char *)view->out;
 
-	if (!threadIdx.x)
+	if (!threadIdx.x) {
 		atomicAdd_system(&counts->nr[in[0] % ANSWERS_MAX], 1);
+		/* Else the answer of a lease may arrive before it. */
+		__threadfence_system();
+	}
 	for (uint32_t i = threadIdx.x; i < view->out_bytes; i += blockDim.x)
 		out[i] = i < view->in_bytes ? in[i] : FILLER;
 	return ANSWER(in[view->in_bytes - 1], view->in_bytes);
