@@ -714,7 +714,7 @@ RNL_API int rnl_cq_fd(struct rnl_cq *cq);
  *	wait forever.
  * Ordering: everything that the jobs did, on host and device, happens before the return.
  * Return: the number of jobs, 0 if none arrived in time. If it is less than max, the queue was
- *	empty, and the descriptor is armed. -EBUSY another thread is reaping; -EINVAL cq or jobs is
+ *	empty, and the descriptor, if the program has it, is armed. -EBUSY another thread is reaping; -EINVAL cq or jobs is
  *	NULL, or max is 0; -EOWNERDEAD.
  * Since: 0.1
  */

@@ -181,7 +181,7 @@ static void count_unrun(struct rnl__worker *w, int result)
 static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
 	struct rnl_barrier *barrier = job->barrier;
-	struct rnl_job *then = job->flags & RNL__JOB_LED ? NULL : rnl__job_then(job);
+	struct rnl_job *next = rnl__job_then(job), *then = job->flags & RNL__JOB_LED ? NULL : next;
 	const unsigned flags = job->flags, round = rnl__job_round(job);
 	const uint32_t staff = flags & RNL__JOB_KEYED ? job->staff : 0;
 	const unsigned class = flags & RNL__JOB_CLASSED ? job->class_index & RNL__CLASS_INDEX : 0;
@@ -197,8 +197,8 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 	hand_over(w, job, result);
 	if (barrier)
 		owed_after(w, barrier, round, issued);
-	/* The next job of the key, and who waits for the class's jobs, find it on its queue. */
-	if (flags & RNL__JOB_KEYED || class)
+	/* The next job of the chain or of the key, and who waits for the class's jobs, find it on its queue. */
+	if (next || flags & RNL__JOB_KEYED || class)
 		rnl__cq_push_all(&w->collected);
 	if (flags & RNL__JOB_KEYED)
 		rnl__queue_keyed_done(&w->queue, staff);
@@ -322,7 +322,7 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 		bool was = rnl__share_occupy(w);
 
 		/* It may copy much. */
-		rnl__cq_push_all(&w->collected);
+		rnl__owed_tell(w);
 		rnl__staging_reached(&w->staging, job->seq);
 		rnl__share_attend(w, was);
 	}

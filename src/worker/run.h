@@ -9,8 +9,9 @@
  *	reads.
  *	A job that copied much gets an event of its own, and the driver is queried for it: a word
  *	that the stream writes would delay copies on other streams.
- *	A job of a barrier gets an event of its own immediately.  So jobs after the barrier, and
- *	streams that join it, wait only for the work of its jobs.
+ *	After a job of a barrier, and after jobs of its round that follow it immediately, an event is
+ *	recorded, and then the barrier notified.  So jobs after the barrier, and streams that join it, wait
+ *	only for the work of its jobs.
  *	All functions here run on the worker's own thread.
  */
 #ifndef RNL_RUN_H

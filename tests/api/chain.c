@@ -607,3 +607,40 @@ TEST(a_chain_that_waits_for_space_is_woken_when_a_notice_is_done)
 	ck_assert_int_eq(result_of(&rings[1].job), 0);
 	rnl_pool_destroy(pool);
 }
+
+static int store_fn(struct rnl_job *job)
+{
+	return launch_store(NULL, job->user, 1);
+}
+
+/* Job C and the chain A, B: C and B have one queue, A another one.  Who reaps B finds A. */
+TEST(a_job_of_a_chain_is_on_its_queue_before_the_next_one)
+{
+	struct rnl_cq *heads = cq_of(), *others = cq_of();
+	struct rnl_job a, b, c, *reaped;
+	struct rnl_pool *pool;
+	int word;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	for (int round = 0; round < 100; round++) {
+		unsigned nr = 0;
+
+		cq_job(&a, store_fn, &word, heads);
+		cq_job(&b, store_fn, &word, others);
+		cq_job(&c, store_fn, &word, others);
+		must(rnl_job_set_then(&a, &b));
+		must(rnl_submit(pool, &c));
+		must(rnl_submit(pool, &a));
+		while (nr < 2) {
+			if (rnl_cq_reap(others, &reaped, 1, 0) != 1)
+				continue;
+			nr++;
+			if (reaped == &b)
+				ck_assert_int_eq(rnl_cq_reap(heads, &reaped, 1, 0), 1);
+		}
+	}
+	rnl_cq_destroy(heads);
+	rnl_cq_destroy(others);
+	rnl_pool_destroy(pool);
+}
