@@ -425,7 +425,7 @@ void rnl__batch_done(struct rnl_job *job)
 	const int error = job->result < 0 ? job->result : 0;
 	struct rnl__resident *r = batch->batcher->resident;
 
-	/* A request that is committed when one of these ends finds a spinner. */
+	/* Set before these end: a request that is committed then may take a mailbox. */
 	if (r && r->spin_ns && rnl__idle_soon(rnl__thread.worker))
 		rnl__spinner_set(&r->spinner, true);
 	if (batch->ran)

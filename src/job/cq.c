@@ -156,7 +156,7 @@ static bool arm(struct rnl_cq *cq)
 	return cq->armed;
 }
 
-/* Returns true if the descriptor tells the program when to reap again. */
+/* Returns true if the program has the descriptor, and may poll it. */
 static bool is_polled(struct rnl_cq *cq)
 {
 	/* relaxed: the barriers [cq.F1] and [cq.F2] order it */

@@ -6,8 +6,8 @@
  *	An owner, a part of a batcher, asks for a spinner: it puts itself in a place of the pool.  The
  *	next worker that runs out of work takes it from there, and looks until the worker has something
  *	to do, or the owner's time is up.  Then the owner must ask again.
- *	`spins` is a hint.  A worker that will be idle sets it before it is, because the owner may want to
- *	know earlier.  Whoever sees that no worker looks clears it.
+ *	`spins` is a hint.  A worker that will be idle sets it early, so that the owner's next request needs no
+ *	batch.  A thread that finds no worker looking clears it.
  *	To ask wakes no worker, so an owner asks before it submits a job: the worker of that job will
  *	run out of work.  Workers whose pool has no owner pay for one read of the places.
  *	The latch `users` counts the place, or the worker, that has the owner.  To end, an owner ends its
