@@ -320,13 +320,10 @@ TEST(a_short_job_does_not_wait_for_a_long_one_while_a_worker_has_nothing_to_do, 
      .timeout_s = 120)
 {
 	static const int32_t spins[] = { 0, -1, 50, 1000000 };
+	unsigned nr_kept = 0;
 
 	skip_unless_host();
-	for (int i = 0; i < (sim_begin ? 4 : 50); i++) {
-		bool overtakes = false;
-
-		for (int tries = 0; tries < 5 && !overtakes; tries++)
-			overtakes = short_job_overtakes(spins[_i], i % 2, i / 2 % 2);
-		ck_assert(overtakes);
-	}
+	for (int i = 0; i < (sim_begin ? 4 : 50); i++)
+		nr_kept += !short_job_overtakes(spins[_i], i % 2, i / 2 % 2);
+	ck_assert_uint_le(nr_kept, 1);
 }

@@ -336,11 +336,24 @@ TEST(requests_without_output_keep_their_mailboxes)
 
 /* ---- traces ---------------------------------------------------------------- */
 
-TEST(a_trace_has_the_answered_requests, .setup = set_path, .teardown = remove_file)
+/* Creates a batcher with a resident kernel, and its class, called "lone". */
+static struct rnl_batcher *classed_batcher(struct rnl_pool *pool, struct answering *a,
+					   struct rnl_class **clsp)
 {
 	struct rnl_class_attr class_attr = RNL_CLASS_ATTR_INIT;
+	struct rnl_batcher_attr attr = answering_attr(a, RNL_BATCHER_RESIDENT, BYTES, BYTES);
+	struct rnl_batcher *batcher = NULL;
+
+	class_attr.name = "lone";
+	must(rnl_class_create(clsp, pool, &class_attr));
+	attr.cls = *clsp;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	return batcher;
+}
+
+TEST(a_trace_has_the_answered_requests, .setup = set_path, .teardown = remove_file)
+{
 	struct answering *a;
-	struct rnl_batcher_attr attr;
 	struct rnl_batcher *batcher;
 	struct rnl_class *cls;
 	struct rnl_pool *pool;
@@ -349,11 +362,7 @@ TEST(a_trace_has_the_answered_requests, .setup = set_path, .teardown = remove_fi
 
 	skip_unless_answering();
 	pool = answering_pool(2, &a);
-	class_attr.name = "lone";
-	must(rnl_class_create(&cls, pool, &class_attr));
-	attr = answering_attr(a, RNL_BATCHER_RESIDENT, BYTES, BYTES);
-	attr.cls = cls;
-	must(rnl_batcher_create(&batcher, pool, &attr));
+	batcher = classed_batcher(pool, a, &cls);
 	ask_until_resident(batcher, BYTES, BYTES, 3);
 	before = counts_of(batcher).resident;
 	must(rnl_trace_start(pool, path, NULL));
@@ -374,9 +383,7 @@ TEST(a_trace_has_the_answered_requests, .setup = set_path, .teardown = remove_fi
 
 TEST(a_class_ends_after_the_requests_of_its_batcher)
 {
-	struct rnl_class_attr class_attr = RNL_CLASS_ATTR_INIT;
 	struct answering *a;
-	struct rnl_batcher_attr attr;
 	struct rnl_batcher *batcher;
 	struct rnl_request request;
 	struct rnl_class *cls;
@@ -384,11 +391,7 @@ TEST(a_class_ends_after_the_requests_of_its_batcher)
 
 	skip_unless_answering();
 	pool = answering_pool(2, &a);
-	class_attr.name = "lone";
-	must(rnl_class_create(&cls, pool, &class_attr));
-	attr = answering_attr(a, RNL_BATCHER_RESIDENT, BYTES, BYTES);
-	attr.cls = cls;
-	must(rnl_batcher_create(&batcher, pool, &attr));
+	batcher = classed_batcher(pool, a, &cls);
 	send_to_resident(batcher, &request);
 	rnl_class_destroy(cls);
 	ck_assert_int_eq(rnl_job_wait(&request.job, 0), 0);
