@@ -76,22 +76,24 @@ struct rnl__lease_block {
 	uint32_t in[RNL__MAILBOX_BYTES / 4], out[RNL__MAILBOX_BYTES / 4];
 	uint64_t expected;		/* at the begin */
 	bool closed;
+	bool passes;			/* the next lease's block waits: it gets the mailbox at the end */
 	/* Of even and odd polls: threads may be in two polls at a time. */
 	struct rnl__lease_found found[2];
 };
 
 /*
  * A lease may get its multiprocessors while the one before serves (programmatic dependent launch).
- * Then the change of leases takes less time, and other kernels cannot get between them.
+ * Then a mailbox changes hands by two accesses of device memory, and no other kernel gets between.
+ * Before the kernel ends, it waits for the last one's end: the stream's order holds for others.
  */
-static __device__ __forceinline__ void rnl__lease_await(void)
+static __device__ __forceinline__ void rnl__lease_follow(void)
 {
 #if __CUDA_ARCH__ >= 900
 	asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/* Lets the next lease start, up to its rnl__lease_await(). */
+/* Lets the next lease start, up to its turn. */
 static __device__ __forceinline__ void rnl__lease_let(void)
 {
 #if __CUDA_ARCH__ >= 900
@@ -99,12 +101,40 @@ static __device__ __forceinline__ void rnl__lease_let(void)
 #endif
 }
 
-/* Announces the block, and finds out which request comes next.  Called by one thread. */
-static __device__ void rnl__lease_begin(struct rnl__lease_block *b,
-					const struct rnl__lease_args &args)
+/* Returns the lease whose block waits for its turn, or an earlier one. */
+static __device__ __forceinline__ uint32_t rnl__turn_came(const uint32_t *came)
+{
+	uint32_t lease;
+
+	asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(lease) : "l"(came) : "memory");
+	return lease;
+}
+
+/* Waits for the end of the last lease's block.  Returns what it left.  Called by one thread. */
+static __device__ struct rnl__mail_piece rnl__turn_await(const struct rnl__lease_args &args)
+{
+	struct rnl__lease_turn *turn = args.turns + blockIdx.x;
+	const uint32_t lease = static_cast<uint32_t>(args.lease), last = lease - 1;
+	struct rnl__mail_piece ended = rnl__piece_load(&turn->ended[last & 1]);
+
+	/* A mailbox is not passed on if the host has closed the gate, perhaps to clear the pieces. */
+	if (ended.tag != last && !(rnl__word_load(&args.words[blockIdx.x].gate) & 1))
+		asm volatile("st.relaxed.gpu.global.u32 [%0], %1;"
+			     :: "l"(&turn->came[lease & 1]), "r"(lease) : "memory");
+	while (ended.tag != last) {
+		__nanosleep(20);
+		ended = rnl__piece_load(&turn->ended[last & 1]);
+	}
+	/* All that the last block's threads have read and written comes before. */
+	__threadfence();
+	return ended;
+}
+
+/* Announces the block, and finds out whether it may serve, and which request comes next. */
+static __device__ void rnl__lease_announce(struct rnl__lease_block *b,
+					   const struct rnl__lease_args &args, uint64_t answered)
 {
 	struct rnl__mailbox_words *words = args.words + blockIdx.x;
-	const uint64_t answered = args.next[blockIdx.x];
 	uint64_t gate;
 
 	rnl__word_store(&words->status, args.lease << 1 | 1);
@@ -115,21 +145,52 @@ static __device__ void rnl__lease_begin(struct rnl__lease_block *b,
 	rnl__device_fence();
 	b->closed = gate & 1;
 	/* The device knows what it has answered; the host knows what it has taken back. */
-	b->expected = answered > gate >> 1 ? answered : gate >> 1;
+	b->expected = !b->closed && gate >> 1 > answered ? gate >> 1 : answered;
+}
+
+/* Begins the block's service when its turn comes.  Called by one thread. */
+static __device__ void rnl__lease_begin(struct rnl__lease_block *b,
+					const struct rnl__lease_args &args)
+{
+	const struct rnl__mail_piece ended = rnl__turn_await(args);
+	const uint64_t answered = ended.payload[0] | static_cast<uint64_t>(ended.payload[1]) << 32;
+
+	b->passes = false;
+	if (!ended.payload[2])
+		return rnl__lease_announce(b, args, answered);
+	rnl__word_store(&args.words[blockIdx.x].status, args.lease << 1 | 1);
+	b->closed = false;
+	b->expected = answered;
+}
+
+/* Shows that no block serves.  A host that sees this sees the answers of all threads.  Called by one thread. */
+static __device__ __forceinline__ void rnl__lease_retire(const struct rnl__lease_args &args)
+{
+	rnl__device_fence();
+	rnl__word_store(&args.words[blockIdx.x].status, args.lease << 1);
 }
 
 /* Ends the block's service; @expected: the request that the next lease expects. */
 static __device__ void rnl__lease_end(const struct rnl__lease_block *b,
 				      const struct rnl__lease_args &args, uint64_t expected)
 {
+	const uint32_t lease = static_cast<uint32_t>(args.lease);
+	const struct rnl__mail_piece ended = {
+		{ static_cast<uint32_t>(expected), static_cast<uint32_t>(expected >> 32), b->passes }, lease,
+	};
+
 	__syncthreads();
 	if (threadIdx.x)
 		return;
-	if (!b->closed)
-		args.next[blockIdx.x] = expected;
-	/* A host that sees the status sees the answers of all threads, and a later lease `next`. */
-	rnl__device_fence();
-	rnl__word_store(&args.words[blockIdx.x].status, args.lease << 1);
+	if (!b->passes) {
+		rnl__lease_retire(args);
+		/* The next block's status comes later. */
+		rnl__device_fence();
+	} else {
+		/* The answers come before the next block's end, and what a host sees by that. */
+		__threadfence();
+	}
+	rnl__piece_store(&args.turns[blockIdx.x].ended[lease & 1], ended);
 }
 
 /* Keeps the payload of a piece that was read.  Returns true if the piece has arrived. */
@@ -209,7 +270,8 @@ static __device__ uint64_t rnl__lease_serve(struct rnl__lease_block *b,
 					    const struct rnl__lease_args &args)
 {
 	const uint64_t start = threadIdx.x ? 0 : rnl__device_now();
-	uint32_t nr = 1, usual = args.fixed_pieces ? args.fixed_pieces : 1;
+	const uint32_t next = static_cast<uint32_t>(args.lease) + 1;
+	uint32_t usual = args.fixed_pieces ? args.fixed_pieces : 1, nr = blockIdx.x ? 1 : usual;
 	uint64_t expected = b->expected, last = start;
 	struct rnl__lease_found found;
 
@@ -222,6 +284,9 @@ static __device__ uint64_t rnl__lease_serve(struct rnl__lease_block *b,
 
 			b->found[poll].over = now - start > args.lease_ns;
 			b->found[poll].hot = !blockIdx.x && now - last < args.hot_ns;
+			/* Looked for early, so that the last poll need not wait for it. */
+			if (!b->passes && now - start > args.lease_ns / 2)
+				b->passes = rnl__turn_came(&args.turns[blockIdx.x].came[next & 1]) == next;
 		}
 		all = rnl__lease_poll(b, args, tag, nr, &b->found[poll], &found);
 		if (all) {
@@ -245,16 +310,15 @@ template <int (*fn)(const struct rnl_request_view *view)>
 static __device__ void rnl__lease_run(const struct rnl__lease_args &args)
 {
 	__shared__ __align__(16) struct rnl__lease_block block;
-	uint64_t expected = 0;
+	uint64_t expected;
 
-	rnl__lease_await();
 	if (!threadIdx.x)
 		rnl__lease_begin(&block, args);
 	__syncthreads();
 	rnl__lease_let();
-	if (!block.closed)
-		expected = rnl__lease_serve<fn>(&block, args);
+	expected = block.closed ? block.expected : rnl__lease_serve<fn>(&block, args);
 	rnl__lease_end(&block, args, expected);
+	rnl__lease_follow();
 }
 #else
 /* Not launched: it needs accesses of 128 bits. */

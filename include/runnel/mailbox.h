@@ -8,9 +8,11 @@
  * written by one store of 16 bytes. So a reader that finds the tag has the payload, too, and needs
  * no fence and no second word. Piece 0 is the head.
  *
- * A lease is one launch of the resident kernel: a block for each mailbox. It ends after lease_ns;
- * the next lease waits behind it on the same stream. A block announces itself in `status`, then
- * reads `gate`; the host closes the gate, then reads `status`. So either the host sees the block,
+ * A lease is one launch of the resident kernel: a block for each mailbox. It ends after lease_ns.
+ * The next lease, behind it on the same stream, may start while it serves; each of its blocks waits
+ * for its turn. A block that ends and sees the next one wait passes the mailbox on: `status` shows a
+ * block all the time. Otherwise `status` shows none; the next block announces itself there, then
+ * reads `gate`. The host closes the gate, then reads `status`. So either the host sees the block,
  * or the block sees that the gate is closed and leaves the mailbox alone (Dekker).
  */
 #ifndef RUNNEL_MAILBOX_H
@@ -42,13 +44,21 @@ struct rnl__mailbox_words {
 	uint64_t others[15];
 };
 
+/* The turns of a mailbox's blocks, in device memory. Of even and odd leases; each word has one writer. */
+struct rnl__lease_turn {
+	/* Of a block that has ended. Payload: the next sequence number, 64 bits; 1: passed on. Tag: its lease. */
+	struct rnl__mail_piece ended[2];
+	uint32_t came[2];		/* the lease of a block that waits for its turn */
+	uint32_t others[6];
+};
+
 struct rnl__lease_args {
 	/* For devices that run host functions. */
 	void (*run)(struct rnl_dim grid, struct rnl_dim block, const void *args);
 	int (*fn)(const struct rnl_request_view *view);
 	struct rnl__mail_piece *requests, *answers;	/* of mailbox i: from i * request_pieces on */
 	struct rnl__mailbox_words *words;
-	uint64_t *next;			/* in device memory: the sequence number that comes next */
+	struct rnl__lease_turn *turns;
 	void *arg;			/* of the batcher */
 	uint64_t lease;			/* number of this lease, from 1 */
 	uint64_t lease_ns;

@@ -199,31 +199,31 @@ static bool resident_keep(struct rnl__resident *r)
 static int keeper_set_up(struct rnl__resident *r)
 {
 	const struct rnl_pool *pool = r->b->pool;
-	const size_t bytes = r->nr * sizeof(*r->args.next);
+	const size_t bytes = r->nr * sizeof(*r->args.turns);
 	const struct rnl__stream_wish wish = {
 		.kind = RNL_STREAM_PRIVATE, .level = 0, .sms = pool->sms[r->device_index],
 		.kept = r->b->class && pool->sms[r->device_index],
 	};
-	void *next;
+	void *turns;
 	int ret = rnl__attach_to(pool, r->device, &wish, "the stream of a resident kernel");
 
 	if (ret)
 		return ret;
-	ret = rnl__device_alloc(r->device, RNL__DEVICE, bytes, &next);
+	ret = rnl__device_alloc(r->device, RNL__DEVICE, bytes, &turns);
 	if (ret)
 		return ret;
-	r->args.next = next;
-	ret = r->device->ops->fill(next, 0, bytes);
+	r->args.turns = turns;
+	ret = r->device->ops->fill(turns, 0, bytes);
 	return ret ? ret : r->device->ops->wait(RNL__NEVER);
 }
 
 static void keeper_tear_down(struct rnl__resident *r)
 {
 	forget_hung(r);
-	if (r->args.next) {
+	if (r->args.turns) {
 		/* The last lease may not have ended quite. */
 		(void)r->device->ops->wait(RNL__NEVER);
-		rnl__device_free(r->device, RNL__DEVICE, r->args.next);
+		rnl__device_free(r->device, RNL__DEVICE, r->args.turns);
 	}
 	rnl__attach_end();
 }

@@ -67,7 +67,6 @@ static __device__ struct rnl__lease_args lease_of(const struct litmus_args &args
 	struct rnl__lease_args lease = {};
 
 	lease.words = args.words;
-	lease.next = args.next;
 	lease.lease = number;
 	return lease;
 }
@@ -82,22 +81,23 @@ static __device__ void store_status_load_gate(const struct litmus_args &args, st
 			rnl__word_store(&words->status, k << 1 | 1);
 			gates[k - 1] = rnl__word_load(&words->gate) >> 1;
 		} else {
-			rnl__lease_begin(block, lease_of(args, k));
+			rnl__lease_announce(block, lease_of(args, k), 0);
 			gates[k - 1] = block->expected;
 		}
 	}
 }
 
-static __device__ void write_answers(const struct litmus_args &args, struct rnl__lease_block *block)
+static __device__ void write_answers(const struct litmus_args &args)
 {
 	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
 
-	block->closed = true;
 	for (uint32_t k = 1; k <= args.steps; k++) {
 		if (args.broken && !threadIdx.x)
 			rnl__word_store(&args.words[blockIdx.x].status, k << 1);
 		rnl__piece_store(&args.pieces[i], piece_of(args.first + k, i));
-		rnl__lease_end(block, lease_of(args, k), 0);
+		__syncthreads();
+		if (!threadIdx.x)
+			rnl__lease_retire(lease_of(args, k));
 	}
 }
 
@@ -108,7 +108,7 @@ static __device__ void read_gate(const struct litmus_args &args, struct rnl__lea
 
 	for (uint32_t k = 1; k <= args.steps; k++) {
 		if (!threadIdx.x)
-			rnl__lease_begin(block, lease_of(args, k));
+			rnl__lease_announce(block, lease_of(args, k), 0);
 		__syncthreads();
 		changed += block->expected != last;
 		last = block->expected;
@@ -132,7 +132,7 @@ static __global__ void litmus_cuda(struct litmus_args args)
 	case LITMUS_DEKKER:
 		return store_status_load_gate(args, &block);
 	case LITMUS_ANSWERS:
-		return write_answers(args, &block);
+		return write_answers(args);
 	default:
 		return read_gate(args, &block);
 	}

@@ -27,7 +27,6 @@ struct litmus_args {
 	uint32_t first;			/* the tag of all pieces at the begin */
 	struct rnl__mail_piece *pieces;	/* of box i: from i * nr_pieces on */
 	struct rnl__mailbox_words *words;
-	uint64_t *next;			/* zeros, for rnl__lease_begin() */
 	uint64_t *gates;		/* DEKKER: what step k of box i has read: i * steps + k */
 	struct litmus_found *found;	/* by the device */
 };

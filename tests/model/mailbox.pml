@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of a mailbox of a resident kernel: how the host sends a request, ends it, and takes it back;
- * and the kernel's block that answers.  The kernel's launches are leases: the next one starts after
- * the end of the one before.
+ * and the kernel's blocks that answer.  The kernel's launches are leases: the block of the next one
+ * takes its turn after the end of the one before, which passes the mailbox on or shows that none serves.
  *
  * A sender sends requests, one at a time, and waits for each.  The keeper, another thread of the
  * host, looks for an answer or takes a request back, perhaps one that it saw a while ago.  A request
@@ -20,8 +20,8 @@
  * before the request has ended, and then its exchange fails.
  *
  * Not modelled: a lease that never ends, or fails; launches: a lease may start whenever the one
- * before has ended; the lease's number in `status`, which no step needs; numbers that wrap, as
- * opposed to tags.
+ * before has ended; how it waits for that: each word has one writer; the lease's number in `status`,
+ * which no step needs; numbers that wrap, as opposed to tags.
  *
  * Asserted: a request is executed once, by a lease or by the other way; what a lease executes, and
  * the answer that is taken, is of that request as a whole; a lease expects the first request that is
@@ -32,6 +32,8 @@
  * BREAK_STATUS: no fence in a lease between status and gate.  BREAK_GATE: no fence in the host
  * between gate and status.  Found: neither side sees the other: a lease expects a request that was
  * taken back, and executes it.
+ * BREAK_PASS: a block that found the gate closed passes the mailbox on.  BREAK_TURN: a block that ends
+ * gives the turn before it stores its status.  Found: the host sees no block, and one serves.
  * BREAK_DEV: a lease expects what the one before did at its end.  BREAK_LATER: numbers are compared
  * modulo the number of tags.  Found: a request that was taken back is expected, and executed again.
  * BREAK_HOST: a lease expects what the gate has.  Found: a request is executed again: it was
@@ -67,7 +69,8 @@ byte asked[2], answer[2], gate;
 bool running;			/* status */
 byte host_asked[2] = NONE, host_answer[2] = NONE, host_gate = NONE;
 byte dev_answer[2] = NONE, dev_running = NONE;
-byte next_dev;			/* in the device's memory */
+byte next_dev;			/* in the device's memory: what a block leaves for the next one */
+bool passed;
 
 /* The mailbox's word: the number of a request, and its state. */
 byte number;
@@ -155,6 +158,13 @@ inline finish(who)
 #define later(dev, host) ((dev) > (host) -> (dev) : (host))
 #endif
 
+#ifdef BREAK_TURN
+proctype late()
+{
+	dev_running = 0
+}
+#endif
+
 proctype device()
 {
 	byte k, g, expected, a, b;
@@ -165,14 +175,20 @@ proctype device()
 			k++;
 			dev_running = 1;
 #ifndef BREAK_STATUS
-			dev_fence()
+			if
+			:: passed
+			:: else -> dev_fence()
+			fi
 #endif
 		};
 #ifdef BREAK_POLL
 		b = asked[1];
 #endif
-		g = gate;
+		d_step { g = (passed -> 0 : gate); passed = false };
 		if
+#ifdef BREAK_PASS
+		:: closed(g) -> passed = true
+#endif
 		:: closed(g) -> dev_running = 0
 		:: else ->
 			expected = later(next_dev, g / 2);
@@ -189,13 +205,25 @@ proctype device()
 					dev_answer[1] = (two[a] -> a : dev_answer[1]);
 					expected++; a = 0; b = 0
 				}
-			:: d_step { true ->
-#ifndef BREAK_EARLY
-					dev_fence();
-#endif
+			:: d_step { k < leases ->
 					assert(expected == executed + 1);
 					next_dev = expected;
+					passed = true
+				};
+				break
+			:: atomic { true ->
+					d_step {
+#ifndef BREAK_EARLY
+						dev_fence();
+#endif
+						assert(expected == executed + 1);
+						next_dev = expected
+					};
+#ifdef BREAK_TURN
+					run late()
+#else
 					dev_running = 0
+#endif
 				};
 				break
 			od

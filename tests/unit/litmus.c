@@ -314,7 +314,6 @@ static void litmus_init(struct litmus *l, enum litmus_shape shape)
 	l->pool = pool_of(1);
 	l->all = pinned(l, WINDOWS * nr * sizeof(*l->all));
 	l->args.words = pinned(l, NR_BOXES * sizeof(*l->args.words));
-	l->args.next = pinned(l, NR_BOXES * sizeof(*l->args.next));
 	l->args.gates = pinned(l, NR_BOXES * STEPS * sizeof(*l->args.gates));
 	l->args.found = pinned(l, sizeof(*l->args.found));
 	l->statuses = calloc(NR_BOXES * STEPS * HOST_FACTOR, sizeof(*l->statuses));
