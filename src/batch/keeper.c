@@ -22,6 +22,8 @@
 #define IDLE_NS 200000u		/* without a request for this long, no lease follows */
 #define ENDS_NS 50000u		/* the keeper ends what no thread has ended for this long */
 #define NAP_NS 50000u		/* between two looks of the keeper */
+#define STARTS_NS 200000u	/* a first lease usually serves sooner after its launch, ... */
+#define STARTS_NAP_NS 5000u	/* ... and the keeper looks for that more often */
 #define RETURNS_NS 100000000u	/* a function that takes longer is reported */
 #define SLICE_NS 1000000u	/* a lease that takes longer shares the device with other processes, ... */
 #define OFF_NS 100000000u	/* ... and none follows for this long */
@@ -228,6 +230,11 @@ static void keeper_tear_down(struct rnl__resident *r)
 	rnl__attach_end();
 }
 
+static uint64_t nap_ns(const struct rnl__resident *r)
+{
+	return !rnl__peek(&r->open) && rnl__now() - r->launched_at < STARTS_NS ? STARTS_NAP_NS : NAP_NS;
+}
+
 static void *keeper_main(void *arg)
 {
 	struct rnl__resident *r = arg;
@@ -243,7 +250,7 @@ static void *keeper_main(void *arg)
 		uint32_t listened;
 
 		if (resident_keep(r)) {
-			rnl__nap(NAP_NS);
+			rnl__nap(nap_ns(r));
 			continue;
 		}
 		if (rnl__figure_read(&r->ends))

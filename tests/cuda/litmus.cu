@@ -62,11 +62,14 @@ static __device__ void write_pieces(const struct litmus_args &args)
 	}
 }
 
+static __device__ struct rnl__lease_turn turns[64];	/* of boxes: device memory, like a batcher's */
+
 static __device__ struct rnl__lease_args lease_of(const struct litmus_args &args, uint32_t number)
 {
 	struct rnl__lease_args lease = {};
 
 	lease.words = args.words;
+	lease.turns = turns;
 	lease.lease = number;
 	return lease;
 }
@@ -98,6 +101,45 @@ static __device__ void write_answers(const struct litmus_args &args)
 		__syncthreads();
 		if (!threadIdx.x)
 			rnl__lease_retire(lease_of(args, k));
+	}
+}
+
+/* The first block of a box has the odd leases, and passes its mailbox on. */
+static __device__ void pass_answers(const struct litmus_args &args, struct rnl__lease_block *block)
+{
+	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+	const struct rnl__mail_piece none = {};
+
+	/* The second block waits for another tag than the last run has left here. */
+	if (!threadIdx.x)
+		rnl__piece_store(&turns[blockIdx.x].ended[0], none);
+	for (uint32_t k = 1; k <= args.steps; k++) {
+		struct rnl__lease_args lease = lease_of(args, 2 * k - 1);
+
+		if (!threadIdx.x) {
+			rnl__lease_begin(block, lease);
+			block->passes = true;
+		}
+		__syncthreads();
+		if (args.broken)
+			rnl__lease_end(block, lease, 0);
+		rnl__piece_store(&args.pieces[i], piece_of(args.first + k, i));
+		if (!args.broken)
+			rnl__lease_end(block, lease, 0);
+		__syncthreads();
+	}
+}
+
+/* The second block of a box. */
+static __device__ void retire_after_pass(const struct litmus_args &args, struct rnl__lease_block *block)
+{
+	for (uint32_t k = 1; k <= args.steps; k++) {
+		struct rnl__lease_args lease = lease_of(args, 2 * k);
+
+		if (!threadIdx.x)
+			rnl__lease_begin(block, lease);
+		rnl__lease_end(block, lease, 0);
+		__syncthreads();
 	}
 }
 
@@ -133,6 +175,8 @@ static __global__ void litmus_cuda(struct litmus_args args)
 		return store_status_load_gate(args, &block);
 	case LITMUS_ANSWERS:
 		return write_answers(args);
+	case LITMUS_PASSED:
+		return blockIdx.y ? retire_after_pass(args, &block) : pass_answers(args, &block);
 	default:
 		return read_gate(args, &block);
 	}

@@ -12,6 +12,7 @@ enum litmus_shape {
 	LITMUS_UP,		/* the device writes pieces, the host reads them */
 	LITMUS_DEKKER,		/* each writes a word, then reads the other's */
 	LITMUS_ANSWERS,		/* the device writes pieces, then the status */
+	LITMUS_PASSED,		/* a block writes pieces, and passes the mailbox on; the next one writes the status */
 	LITMUS_GATE,		/* the host writes pieces, then the gate */
 };
 
@@ -20,7 +21,7 @@ struct litmus_found {
 	uint64_t observed, changed, wrong;
 };
 
-/* A block for each box, a thread for each piece; with DEKKER a block has one thread. */
+/* A block for each box, with PASSED two; a thread for each piece, with DEKKER one. */
 struct litmus_args {
 	uint32_t shape, broken;		/* broken: the writer does it wrong */
 	uint32_t nr_boxes, nr_pieces, steps;

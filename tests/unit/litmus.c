@@ -112,7 +112,7 @@ static void step_piece(const struct litmus_args *a, uint32_t i, uint32_t k, uint
 
 	if (a->shape == LITMUS_UP && a->broken) {
 		put_by_words(&a->pieces[i], a->first + k, i);
-	} else if (a->shape == LITMUS_UP || a->shape == LITMUS_ANSWERS) {
+	} else if (a->shape == LITMUS_UP || a->shape == LITMUS_ANSWERS || a->shape == LITMUS_PASSED) {
 		put(&a->pieces[i], a->first + k, i);
 	} else {
 		piece = load(&a->pieces[i]);
@@ -126,15 +126,16 @@ static void step_piece(const struct litmus_args *a, uint32_t i, uint32_t k, uint
 
 static void step_box(const struct litmus_args *a, uint32_t box, uint32_t k, uint32_t *last)
 {
-	const bool answers = a->shape == LITMUS_ANSWERS;
+	const bool answers = a->shape == LITMUS_ANSWERS || a->shape == LITMUS_PASSED;
+	const uint64_t status = (uint64_t)(a->shape == LITMUS_PASSED ? 2 * k : k) << 1;
 	const uint64_t gate = word_load(&a->words[box].gate) >> 1;
 
 	if (answers && a->broken)
-		word_store(&a->words[box].status, k << 1, memory_order_release);
+		word_store(&a->words[box].status, status, memory_order_release);
 	for (uint32_t i = box * a->nr_pieces; i < (box + 1) * a->nr_pieces; i++)
 		step_piece(a, i, k, gate, &last[i]);
 	if (answers)
-		word_store(&a->words[box].status, k << 1, memory_order_release);
+		word_store(&a->words[box].status, status, memory_order_release);
 }
 
 static void litmus_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
@@ -210,13 +211,16 @@ static void read_answers(struct litmus *l, uint32_t *last)
 	const struct litmus_args *a = &l->args;
 
 	for (uint32_t box = 0; box < NR_BOXES; box++) {
-		const uint32_t status = (uint32_t)(word_load(&a->words[box].status) >> 1);
+		const uint64_t status = word_load(&a->words[box].status);
+		/* Leases that have ended; with PASSED, a step takes two. */
+		const uint32_t ended = (uint32_t)((status >> 1) - (status & 1));
+		const uint32_t k = a->shape == LITMUS_PASSED ? ended / 2 : ended;
 
 		l->found.observed += NR_PIECES;
-		l->found.changed += status != last[box];
-		last[box] = status;
+		l->found.changed += k != last[box];
+		last[box] = k;
 		for (uint32_t i = 0; i < NR_PIECES; i++)
-			l->found.wrong += tag_of(&a->pieces[box * NR_PIECES + i]) - a->first < status;
+			l->found.wrong += tag_of(&a->pieces[box * NR_PIECES + i]) - a->first < k;
 	}
 }
 
@@ -252,7 +256,7 @@ static uint32_t host_steps(struct litmus *l)
 			read_pieces(l, last);
 		else if (l->args.shape == LITMUS_DEKKER)
 			store_gates_load_statuses(l, k);
-		else if (l->args.shape == LITMUS_ANSWERS)
+		else if (l->args.shape == LITMUS_ANSWERS || l->args.shape == LITMUS_PASSED)
 			read_answers(l, last);
 		else
 			write_gates(l, k);
@@ -295,7 +299,7 @@ static void *pinned(struct litmus *l, size_t bytes)
 static int launch_fn(struct rnl_job *job)
 {
 	struct litmus *l = rnl_container_of(job, struct litmus, job);
-	const struct rnl_dim grid = { l->args.nr_boxes, 1, 1 };
+	const struct rnl_dim grid = { l->args.nr_boxes, l->args.shape == LITMUS_PASSED ? 2 : 1, 1 };
 	const struct rnl_dim block = { l->args.shape == LITMUS_DEKKER ? 1 : NR_PIECES, 1, 1 };
 
 	return rnl_launch(&litmus_kernel, grid, block, &l->args);
@@ -415,6 +419,11 @@ TEST(the_device_and_the_host_do_not_both_miss_the_other, .timeout_s = 60)
 TEST(who_sees_the_status_sees_the_answers, .timeout_s = 60)
 {
 	litmus(LITMUS_ANSWERS, "answers, then the status");
+}
+
+TEST(who_sees_the_status_sees_the_answers_of_a_block_that_passed_the_mailbox_on, .timeout_s = 60)
+{
+	litmus(LITMUS_PASSED, "answers, then the next block's status");
 }
 
 TEST(who_sees_the_gate_sees_the_pieces, .timeout_s = 60)
