@@ -154,7 +154,7 @@ static inline uint64_t rnl__slot_state(uint64_t round, unsigned what)
 struct rnl__resident;
 
 struct rnl__slot {
-	_Alignas(32) _Atomic uint64_t state;
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t state;	/* producers write neighbouring slots */
 	uint32_t bytes;			/* size of the request */
 	uint32_t offset;		/* offset of a variable request in the slab */
 	struct rnl_request *request;
