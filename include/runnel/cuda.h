@@ -174,7 +174,7 @@ static inline int rnl__lease_launch(void (*kernel)(struct rnl__lease_args), stru
 	config.blockDim = dim3(block.x, block.y, block.z);
 	config.stream = static_cast<cudaStream_t>(stream);
 	config.attrs = &early;
-	/* Code for earlier devices does not wait for the last lease, even if it is compiled for this one. */
+	/* Code for earlier devices does not wait for the end of the last lease, even if it is compiled for this one. */
 	if (!ptx && cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(kernel)) == cudaSuccess)
 		ptx = attributes.ptxVersion;
 	config.numAttrs = ptx >= 90;

@@ -286,7 +286,7 @@ static __device__ uint64_t rnl__lease_serve(struct rnl__lease_block *b,
 			b->found[poll].hot = !blockIdx.x && now - last < args.hot_ns;
 			/* Looked for early, so that the last poll need not wait for it. */
 			if (!b->passes && now - start > args.lease_ns / 2)
-				b->passes = rnl__turn_came(&args.turns[blockIdx.x].came[next & 1]) == next;
+				b->passes = next && rnl__turn_came(&args.turns[blockIdx.x].came[next & 1]) == next;
 		}
 		all = rnl__lease_poll(b, args, tag, nr, &b->found[poll], &found);
 		if (all) {

@@ -48,7 +48,7 @@ struct rnl__mailbox_words {
 struct rnl__lease_turn {
 	/* Of a block that has ended. Payload: the next sequence number, 64 bits; 1: passed on. Tag: its lease. */
 	struct rnl__mail_piece ended[2];
-	uint32_t came[2];		/* the lease of a block that waits for its turn */
+	uint32_t came[2];		/* the lease of a block that waits for its turn; 0: none has come */
 	uint32_t others[6];
 };
 

@@ -75,11 +75,11 @@ static bool lease_begin(struct served *s)
 
 static void lease_end(struct served *s)
 {
-	const uint32_t lease = (uint32_t)s->args->lease;
+	const uint32_t lease = (uint32_t)s->args->lease, next = lease + 1;
 	uint32_t words[3] = { (uint32_t)s->expected, (uint32_t)(s->expected >> 32), 0 };
 
 	/* relaxed: no data comes with it */
-	words[2] = !s->closed && lease_load(&s->turn->came[(lease + 1) & 1], memory_order_relaxed) == lease + 1;
+	words[2] = !s->closed && next && lease_load(&s->turn->came[next & 1], memory_order_relaxed) == next;
 	if (!words[2])
 		/* [mailbox.S2] release: the answers; pairs with [mailbox.S1] */
 		atomic_store_explicit(rnl__atomic(&s->words->status), s->args->lease << 1,

@@ -24,9 +24,10 @@
 #include <emmintrin.h>
 #define RNL__PIECE_WIDE 1
 
-/* A volatile access: compilers may divide a plain one. */
+/* A volatile access: compilers may divide a plain one.  They may not move it up. */
 static inline void rnl__mail_piece_store(struct rnl__mail_piece *at, __m128i all)
 {
+	atomic_signal_fence(memory_order_release);
 	*(volatile __m128i *)(void *)at = all;
 }
 #else

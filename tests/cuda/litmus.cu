@@ -62,7 +62,7 @@ static __device__ void write_pieces(const struct litmus_args &args)
 	}
 }
 
-static __device__ struct rnl__lease_turn turns[64];	/* of boxes: device memory, like a batcher's */
+static __device__ __align__(16) struct rnl__lease_turn turns[64];	/* of boxes: device memory, like a batcher's */
 
 static __device__ struct rnl__lease_args lease_of(const struct litmus_args &args, uint32_t number)
 {

@@ -239,6 +239,7 @@ TEST(old_pieces_are_cleared_before_their_tags_return)
 struct three {
 	struct box b;
 	_Atomic bool over;
+	_Atomic bool gone;		/* a thread has run its last lease */
 	_Atomic uint64_t launched;	/* leases */
 	_Atomic unsigned nr_passed, nr_back;
 	unsigned nr_ended;		/* by the sender and the keeper */
@@ -288,11 +289,13 @@ static void *serve(void *arg)
 		rnl__lease_host(one, one, &args);
 		t->nr_passed += t->b.turn.ended[args.lease & 1].payload[2];
 	}
-	/* The other thread may wait for this one's next lease. */
+	/* The other thread may wait for one more lease of this one. */
 	while (!has_begun(&t->b, args.lease - 1))
-		sched_yield();
+		if (t->gone)
+			return NULL;
 	args.lease_ns = 0;
 	rnl__lease_host(one, one, &args);
+	t->gone = true;
 	return NULL;
 }
 
@@ -315,6 +318,10 @@ TEST(each_request_is_executed_once_by_whoever_ends_it, .timeout_s = 40)
 	pthread_t threads[3];
 
 	box_init(&t.b, 8);
+	/* The numbers of leases wrap at 32 bits in some places. */
+	t.launched = UINT32_MAX - 20;
+	t.b.turn.ended[t.launched & 1].tag = (uint32_t)t.launched;
+	t.b.words.status = t.launched << 1;
 	must(pthread_create(&threads[0], NULL, serve, &t));
 	must(pthread_create(&threads[1], NULL, serve, &t));
 	must(pthread_create(&threads[2], NULL, keep, &t));
