@@ -32,7 +32,7 @@ for file in CHANGELOG LICENSE; do
 	check "$file" cmp "$srcdir/$file" "$docs/$file"
 done
 # The pages match the sources, except links to files that are not installed: these are text.
-for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/tutorial.md; do
+for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/sharing.md docs/tutorial.md; do
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/$page" >"$dir/out"
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "$page differs"
 done
