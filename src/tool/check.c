@@ -51,7 +51,8 @@ static const char *const answers[] = {
 static const char doc[] =
 "Tests whether on this machine kernels of different workers overlap, copies overlap kernels and "
 "each other, streams are per thread, pinned memory is page-locked, connections suffice, priorities "
-"work, other processes leave the GPU to this one, and copies between devices arrive.  Names the likely cause of a no.  Takes some seconds.\v"
+"work, other processes leave the GPU to this one, and copies between devices arrive.  Names the "
+"likely cause of a no.  Takes some seconds.\v"
 "The exit status is 0 if every answer is yes, 1 if at least one is no, else 2: a question "
 "could not be answered.";
 

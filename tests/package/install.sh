@@ -36,7 +36,7 @@ for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/prob
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/$page" >"$dir/out"
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "$page differs"
 done
-sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | sort -u >"$dir/links"
+sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | grep -vE '^https?$' | sort -u >"$dir/links"
 [ -s "$dir/links" ] || complain 'the pages have no links'
 while read -r link; do
 	[ -e "$docs/$link" ] || complain "a page has a dead link: $link"
