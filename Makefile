@@ -126,11 +126,11 @@ completions := $(datadir)/bash-completion/completions
 # For each function, "its-page.3 function.3": what `man function` is to find.
 man3_links = awk '/^@(function|macro|type) / { p = FILENAME; gsub(/.*\/|\.in$$/, "", p); \
 	for (i = 2; i <= NF; i++) if ($$i ".3" != p) print p, $$i ".3" }' $(srcdir)/docs/man/*.3.in
-PAGES := README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/tutorial.md
+PAGES := README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/sharing.md docs/tutorial.md
 SCRIPTS := $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/docs/probes/*.bt))
 cmake_files := runnel-config.cmake runnel-config-version.cmake
 # All of them into one folder; links to what is not installed become text.
-installed_links = sed -E 's,\]\((docs|\.\.)/,](,g; s/\]\((https?:|\#|(README|embedding|guide|patterns|probes|tutorial)\.md|probes\/)/]\n\1/g; \
+installed_links = sed -E 's,\]\((docs|\.\.)/,](,g; s/\]\((https?:|\#|(README|embedding|guide|patterns|probes|sharing|tutorial)\.md|probes\/)/]\n\1/g; \
 	s/\[([^]]*)\]\([^)]*\)/\1/g; s/\]\n/](/g'
 install: lib tool man runnel.pc $(cmake_files)
 	install -d $(foreach d,$(bindir) $(foreach n,1 3 7,$(mandir)/man$n) $(completions) $(docdir) $(libdir)/pkgconfig $(docdir)/probes $(libdir)/cmake/runnel $(includedir)/runnel,"$(DESTDIR)$d")

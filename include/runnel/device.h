@@ -13,11 +13,13 @@ extern "C" {
  * Prepares the process for many concurrent streams: sets CUDA_DEVICE_MAX_CONNECTIONS=32 if the
  * variable is unset. CUDA reads the variable when it creates its context, and gives each stream a
  * hardware queue of its own, up to that number. The default is 8; more workers share queues.
+ * Sets nothing while MPS's control daemon listens (in CUDA_MPS_PIPE_DIRECTORY, or /tmp/nvidia-mps):
+ * all clients of MPS share its queues, so with 32 for each process there could be fewer processes.
  * Context: call it first in main(): before the program starts threads, because it sets an
  *	environment variable, and before the program uses CUDA.
- * Return: 0, also if the variable was set before; -EBUSY other threads run, and nothing was
- *	changed; -ENOTSUP the system does not show whether other threads run (/proc is not mounted,
- *	and unshare(2) is refused), which is logged; -ENOMEM.
+ * Return: 0, also if the variable was set before, or under MPS, which is logged as information;
+ *	-EBUSY other threads run, and nothing was changed; -ENOTSUP the system does not show whether
+ *	other threads run (/proc is not mounted, and unshare(2) is refused), which is logged; -ENOMEM.
  * Since: 0.1
  */
 RNL_API int rnl_setup(void);

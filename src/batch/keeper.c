@@ -131,8 +131,9 @@ static void stay_away(struct rnl__resident *r, uint64_t now)
 		return;
 	r->sliced = true;
 	rnl__pool_log(r->b->pool, RNL_LOG_WARNING, "the resident kernel %s: a lease of %u us took more than "
-		      "%u us: its function is slow, or other kernels or processes use the device; it stays "
-		      "off for %u ms each time (RNL_BATCHER_SHARED: it does not)", r->kernel.name,
+		      "%u us: its function is slow, or other kernels use the device, or other processes, "
+		      "which take turns unless MPS runs (see `runnel check`); it stays off for %u ms each "
+		      "time (RNL_BATCHER_SHARED: it does not)", r->kernel.name,
 		      RNL__LEASE_NS / 1000, SLICE_NS / 1000, OFF_NS / 1000000);
 }
 

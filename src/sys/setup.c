@@ -11,6 +11,7 @@
 #include <runnel/device.h>
 
 #include "sys/log.h"
+#include "sys/mps.h"
 #include "sys/thread.h"
 
 #define CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -38,10 +39,17 @@ static int setup_alone(void)
 
 int rnl_setup(void)
 {
+	const char *mps;
 	int alone;
 
 	if (getenv(CONNECTIONS))
 		return 0;
+	mps = rnl__mps_directory();
+	if (mps) {
+		rnl__log(NULL, RNL_LOG_INFO, "rnl_setup(): MPS listens in %s, so " CONNECTIONS " was not "
+			 "set: more connections for each process leave fewer to others", mps);
+		return 0;
+	}
 	/* CUDA has its own threads once it has started, so this check detects that, too. */
 	alone = setup_alone();
 	if (alone < 0)

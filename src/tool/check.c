@@ -17,6 +17,7 @@
 #include "json.h"
 #include "options.h"
 #include "progress.h"
+#include "sharing.h"
 #include "tool.h"
 
 #define WORKERS 8
@@ -24,7 +25,8 @@
 #define PATIENCE_HOST_NS 1500000000u	/* CPUs may be busy */
 
 enum {
-	STREAMS, KERNELS, QUEUES, COPIES_IN, COPIES_OUT, COPIES_BOTH, PINNED, PRIORITIES, PEERS, NR_CHECKS
+	STREAMS, KERNELS, QUEUES, COPIES_IN, COPIES_OUT, COPIES_BOTH, PINNED, PRIORITIES, TURNS, PEERS,
+	NR_CHECKS
 };
 
 #define CHECK(called, asks) { .name = (called), .question = (asks) }
@@ -38,6 +40,7 @@ static struct check checks[NR_CHECKS] = {
 	[COPIES_BOTH] = CHECK("copies-both", "copies in and out run at the same time"),
 	[PINNED] = CHECK("pinned", "pinned memory is page-locked"),
 	[PRIORITIES] = CHECK("priorities", "a class goes before others"),
+	[TURNS] = CHECK("turns", "no other process takes turns with this one"),
 	[PEERS] = CHECK("peers", "copies between devices arrive intact"),
 };
 
@@ -48,7 +51,8 @@ static const char *const answers[] = {
 static const char doc[] =
 "Tests whether on this machine kernels of different workers overlap, copies overlap kernels and "
 "each other, streams are per thread, pinned memory is page-locked, connections suffice, priorities "
-"work, and copies between devices arrive.  Names the likely cause of a no.  Takes some seconds.\v"
+"work, other processes leave the GPU to this one, and copies between devices arrive.  Names the "
+"likely cause of a no.  Takes some seconds.\v"
 "The exit status is 0 if every answer is yes, 1 if at least one is no, else 2: a question "
 "could not be answered.";
 
@@ -56,6 +60,8 @@ static const char doc[] =
 
 static void check_print_machine(const struct check_machine *m)
 {
+	static const struct tool_labels labels = { "", ":", 10 };
+
 	if (!m->info.cuda && !m->cuda.nr_devices)
 		printf("No GPU answers here: %s.  The host device is checked.\n",
 		       m->cuda.why_none);
@@ -64,7 +70,10 @@ static void check_print_machine(const struct check_machine *m)
 		printf("cuda:%d, %s, compute capability %d.%d\n", m->info.ordinal, m->info.name,
 		       m->gpu.major, m->gpu.minor);
 	else
-		printf("host; this process may use %u CPUs\n", tool_cpus());
+		printf("host; this process may use %u CPUs\n", m->limits.cpus);
+	if (m->info.cuda)
+		tool_gpu_print_sharing(&m->gpu, &m->limits, &labels);
+	tool_limits_print(&m->limits, &labels);
 	printf("workers:  %u\n\n", m->nr_workers);
 	fflush(stdout);		/* the experiments take some time */
 }
@@ -91,7 +100,10 @@ static void json_all(const struct check_machine *m, enum check_answer answer)
 	tool_json_text("device", text);
 	tool_json_text("name", m->info.name);
 	tool_json_text("no_gpu", m->cuda.nr_devices ? NULL : m->cuda.why_none);
-	tool_json_integer("cpus", tool_cpus());
+	tool_json_integer("cpus", m->limits.cpus);
+	tool_limits_json(&m->limits);
+	if (m->info.cuda)
+		tool_gpu_json_sharing(&m->gpu);
 	tool_json_integer("workers", m->nr_workers);
 	tool_json_array("checks");
 	for (unsigned i = 0; i < NR_CHECKS; i++) {
@@ -122,6 +134,7 @@ static int check_look(struct check_machine *m)
 
 	snprintf(m->first, sizeof(m->first), m->info.cuda ? "cuda:%d" : "host", m->info.ordinal);
 	tool_cuda_look(&m->cuda);
+	tool_limits_look(&m->limits);
 	m->connections = tool_connections(getenv(TOOL_CONNECTIONS));
 	m->patience_ns = m->info.cuda ? PATIENCE_CUDA_NS : PATIENCE_HOST_NS;
 	ret = m->info.cuda ? tool_gpu_look(m->info.ordinal, &m->gpu) : 0;
@@ -144,7 +157,7 @@ static void experiment(struct check_machine *m)
 	m->pool = tool_pool((struct rnl_pool_attr){
 		.device = m->first, .nr_workers = m->nr_workers, .on_start = ask_stream, .hook_arg = m,
 	});
-	tool_progress_begin(5);
+	tool_progress_begin(6);
 	check_meet(m, &checks[STREAMS], &checks[KERNELS], &checks[QUEUES]);
 	tool_progress_step();
 	check_beside(m, &checks[COPIES_IN], &checks[COPIES_OUT], &checks[PINNED]);
@@ -152,6 +165,8 @@ static void experiment(struct check_machine *m)
 	check_both(m, &checks[COPIES_BOTH]);
 	tool_progress_step();
 	check_urgent(m, &checks[PRIORITIES]);
+	tool_progress_step();
+	check_turns(m, &checks[TURNS]);
 	tool_progress_step();
 	rnl_pool_destroy(m->pool);
 	check_peers(m, &checks[PEERS]);

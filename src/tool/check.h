@@ -7,6 +7,7 @@
  *	check_beside.c		copies while a kernel runs; pinned memory
  *	check_both.c		copies in and out at the same time
  *	check_urgent.c		priorities
+ *	check_turns.c		processes that take turns
  *	check_peers.c		copies between devices
  *	check_tools.c		shared words, waits, jobs that start together
  */
@@ -45,6 +46,7 @@ struct check_machine {
 	struct rnl_device_info info;	/* description of the first device */
 	struct tool_cuda cuda;
 	struct tool_gpu gpu;		/* set if info.cuda is true */
+	struct tool_limits limits;
 	unsigned nr_workers;
 	const char *setting;		/* the user's CUDA_DEVICE_MAX_CONNECTIONS, or NULL */
 	unsigned connections;		/* hardware queues, after rnl_setup() */
@@ -71,6 +73,7 @@ void check_beside(const struct check_machine *m, struct check *in, struct check 
 		  struct check *pinned);
 void check_both(const struct check_machine *m, struct check *both);
 void check_urgent(const struct check_machine *m, struct check *urgent);
+void check_turns(const struct check_machine *m, struct check *turns);
 void check_peers(const struct check_machine *m, struct check *peers);
 
 /* ---- check_tools.c ------------------------------------------------------- */

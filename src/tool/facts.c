@@ -13,7 +13,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include "sys/cpus.h"
+#include "sys/mps.h"
 
 #ifdef HAVE_CUDA
 #include <cuda_runtime_api.h>
@@ -52,6 +57,26 @@ void tool_cuda_look(struct tool_cuda *cuda)
 		cuda->nr_devices = 0;
 	if (!cuda->nr_devices)
 		explain(cuda, code);
+}
+
+static bool is_client(const struct cudaDeviceProp *prop)
+{
+#if CUDART_VERSION >= 13000
+	return prop->mpsEnabled;
+#else
+	(void)prop;
+	return rnl__mps_directory() != NULL;
+#endif
+}
+
+static int compute_mode_of(int ordinal)
+{
+	int mode;
+
+	if (cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, ordinal) == cudaSuccess)
+		return mode;
+	(void)cudaGetLastError();
+	return -1;
 }
 
 static int numa_node_of(const struct cudaDeviceProp *prop)
@@ -95,6 +120,9 @@ int tool_gpu_look(int ordinal, struct tool_gpu *gpu)
 		.pci_bus = (unsigned)prop.pciBusID,
 		.pci_device = (unsigned)prop.pciDeviceID,
 		.numa_node = numa_node_of(&prop),
+		.mps = is_client(&prop),
+		.mig = strstr(prop.name, " MIG ") != NULL,
+		.compute_mode = compute_mode_of(ordinal),
 	};
 	return (int)cudaDeviceGetStreamPriorityRange(&gpu->least_priority,
 						     &gpu->greatest_priority);
@@ -137,4 +165,20 @@ unsigned tool_cpus(void)
 	if (!sched_getaffinity(0, sizeof(set), &set))
 		return (unsigned)CPU_COUNT(&set);
 	return (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+void tool_limits_look(struct tool_limits *limits)
+{
+	const unsigned cpus = tool_cpus(), allowed = rnl__cpus();
+	struct rlimit memlock;
+
+	*limits = (struct tool_limits){
+		.cpus = cpus,
+		.quota = allowed < cpus ? allowed : 0,
+		.memlock_bytes = -1,
+		.mps = rnl__mps_directory(),
+		.mps_percentage = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
+	};
+	if (!getrlimit(RLIMIT_MEMLOCK, &memlock) && memlock.rlim_cur != RLIM_INFINITY)
+		limits->memlock_bytes = (int64_t)memlock.rlim_cur;
 }

@@ -28,6 +28,9 @@ struct tool_gpu {
 	bool concurrent_kernels, memory_pools, unified_addressing, pageable_access, ecc;
 	unsigned pci_domain, pci_bus, pci_device;
 	int numa_node;			/* the host's nearest node, or -1 if it is not known */
+	bool mps;			/* processes share the GPU through MPS */
+	bool mig;			/* a slice of a GPU, by its name */
+	int compute_mode;		/* index of a cudaComputeMode; -1: unknown */
 };
 
 /* Reads a GPU's attributes.  Returns 0 or a cudaError_t; -1 without CUDA. */
@@ -44,5 +47,15 @@ unsigned tool_connections(const char *setting);
 
 /* Returns the number of CPUs that this process may use. */
 unsigned tool_cpus(void);
+
+/* What the system and MPS allow this process; pointers are into the environment. */
+struct tool_limits {
+	unsigned cpus;			/* tool_cpus() */
+	unsigned quota;			/* CPUs whose time its control groups allow; 0: all of them */
+	int64_t memlock_bytes;		/* RLIMIT_MEMLOCK; -1: no limit */
+	const char *mps;		/* the directory in which MPS's control daemon listens, or NULL */
+	const char *mps_percentage;	/* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or NULL */
+};
+void tool_limits_look(struct tool_limits *limits);
 
 #endif /* TOOL_FACTS_H */

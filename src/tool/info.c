@@ -21,6 +21,7 @@
 #include "json.h"
 #include "kernels.h"
 #include "options.h"
+#include "sharing.h"
 
 static const char doc[] =
 "Lists the devices of this machine, their attributes, and the features that runnel can use.\v"
@@ -35,6 +36,7 @@ struct machine {
 	struct tool_cuda cuda;
 	const char *setting;		/* CUDA_DEVICE_MAX_CONNECTIONS, NULL if it is not set */
 	unsigned connections;
+	struct tool_limits limits;
 };
 
 /* ---- what works ---------------------------------------------------------- */
@@ -112,11 +114,15 @@ static void info_print_machine(const struct machine *m)
 	if (m->setting)
 		printf("queues        %u, as " TOOL_CONNECTIONS "=%s says\n", m->connections,
 		       m->setting);
+	else if (m->limits.mps)
+		printf("queues        %u; rnl_setup() does not change this, because MPS listens in %s\n",
+		       m->connections, m->limits.mps);
 	else
 		printf("queues        %u; %u in a program that calls rnl_setup() or sets "
 		       TOOL_CONNECTIONS "\n", m->connections, TOOL_CONNECTIONS_MAX);
 	printf("CPUs          %ld; this process may use %u\n",
-	       sysconf(_SC_NPROCESSORS_ONLN), tool_cpus());
+	       sysconf(_SC_NPROCESSORS_ONLN), m->limits.cpus);
+	tool_limits_print(&m->limits, &(struct tool_labels){ "", "", 14 });
 }
 
 /* Prints the GPUs whose memory this GPU accesses directly. */
@@ -148,6 +154,7 @@ static void print_gpu(const struct machine *m, const struct device *d)
 	if (d->info.sm_group)
 		printf("  multiprocessors are kept in groups of %" PRIu32 ", at most %" PRIu32 "\n",
 		       d->info.sm_group, most_kept(&d->info));
+	tool_gpu_print_sharing(g, &m->limits, &(struct tool_labels){ "  ", ":", 6 });
 	if (g->numa_node >= 0)
 		printf("  near NUMA node %d of the host\n", g->numa_node);
 	print_peers(m, d->info.ordinal);
@@ -185,8 +192,9 @@ static void json_machine(const struct machine *m)
 	tool_json_close();
 	tool_json_object("cpus");
 	tool_json_integer("online", sysconf(_SC_NPROCESSORS_ONLN));
-	tool_json_integer("usable", tool_cpus());
+	tool_json_integer("usable", m->limits.cpus);
 	tool_json_close();
+	tool_limits_json(&m->limits);
 }
 
 static void json_device(const struct machine *m, const struct device *d)
@@ -208,6 +216,7 @@ static void json_device(const struct machine *m, const struct device *d)
 			 g->pci_device);
 		tool_json_text("pci", text);
 		tool_json_integer("numa_node", g->numa_node);
+		tool_gpu_json_sharing(g);
 		tool_json_array("reaches");
 		for (int i = 0; i < m->cuda.nr_devices; i++)
 			if (i != d->info.ordinal && tool_gpu_reaches(d->info.ordinal, i))
@@ -289,5 +298,6 @@ int tool_info(int argc, char **argv)
 		return status;
 	m.connections = tool_connections(m.setting);
 	tool_cuda_look(&m.cuda);
+	tool_limits_look(&m.limits);
 	return print_all(&m, json);
 }

@@ -13,6 +13,7 @@
 RNL_HOST_KERNEL(tool_hold, tool_hold_host, struct tool_hold_args);
 RNL_HOST_KERNEL(tool_meet, tool_meet_host, struct tool_meet_args);
 RNL_HOST_KERNEL(tool_stamp, tool_stamp_host, struct tool_stamp_args);
+RNL_HOST_KERNEL(tool_turns, tool_turns_host, struct tool_turns_args);
 RNL_HOST_KERNEL(tool_fill, tool_fill_host, struct tool_fill_args);
 RNL_HOST_KERNEL(tool_words, tool_words_host, struct tool_words_args);
 

@@ -73,6 +73,21 @@ static __global__ void kernel_stamp(const struct tool_stamp_args args)
 		*args.stamp = now();
 }
 
+static __global__ void kernel_turns(const struct tool_turns_args args)
+{
+	struct tool_turns turns = *args.turns;
+	const uint64_t start = now();
+	uint64_t at;
+
+	if (!first())
+		return;
+	do {
+		at = now();
+		tool_turns_read(&turns, at);
+	} while (at - start < args.run_ns);
+	*args.turns = turns;
+}
+
 static __global__ void kernel_fill(const struct tool_fill_args args)
 {
 	const uint64_t start = now();
@@ -93,6 +108,7 @@ static __global__ void kernel_words(const struct tool_words_args args)
 RNL_KERNEL(tool_hold, tool_hold_host, kernel_hold, struct tool_hold_args);
 RNL_KERNEL(tool_meet, tool_meet_host, kernel_meet, struct tool_meet_args);
 RNL_KERNEL(tool_stamp, tool_stamp_host, kernel_stamp, struct tool_stamp_args);
+RNL_KERNEL(tool_turns, tool_turns_host, kernel_turns, struct tool_turns_args);
 RNL_KERNEL(tool_fill, tool_fill_host, kernel_fill, struct tool_fill_args);
 RNL_KERNEL(tool_words, tool_words_host, kernel_words, struct tool_words_args);
 

@@ -6,7 +6,8 @@
  * Each kernel is a host function (kernels_host.c) and a CUDA kernel (kernels.cu; kernels.c is
  * for builds without nvcc).  Words are in pinned memory, which host and device both access,
  * unless a comment says otherwise.  A kernel that waits has a time limit by the device's clock,
- * so an experiment that fails also ends.  In hold, meet and stamp only the first thread works.
+ * so an experiment that fails also ends.  In hold, meet, stamp and turns only the first thread
+ * works.
  */
 #ifndef TOOL_KERNELS_H
 #define TOOL_KERNELS_H
@@ -55,6 +56,43 @@ struct tool_stamp_args {
 };
 extern const struct rnl_kernel tool_stamp;
 
+/*
+ * Reads the device's clock for run_ns, and counts the gaps between readings, and between this kernel
+ * and the one before it: times when other processes had the device.
+ */
+#define TOOL_TURNS_GAP_NS 100000	/* the least gap; a clock in longer steps is too coarse */
+struct tool_turns {
+	uint64_t first, last;		/* readings; 0: none */
+	uint64_t step_ns;		/* the shortest step of the clock */
+	uint64_t gaps, away_ns, longest_ns;
+};
+struct tool_turns_args {
+	struct tool_turns *turns;	/* zeroed before the first kernel */
+	uint64_t run_ns;
+};
+extern const struct rnl_kernel tool_turns;
+
+static inline
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+void tool_turns_read(struct tool_turns *turns, uint64_t now)
+{
+	const uint64_t step = turns->last ? now - turns->last : 0;
+
+	if (!turns->first)
+		turns->first = now;
+	turns->last = now;
+	if (step && (!turns->step_ns || step < turns->step_ns))
+		turns->step_ns = step;
+	if (step < TOOL_TURNS_GAP_NS)
+		return;
+	turns->gaps++;
+	turns->away_ns += step;
+	if (step > turns->longest_ns)
+		turns->longest_ns = step;
+}
+
 /* Keeps every block busy for `ns`; the first block sets `runs`. */
 struct tool_fill_args {
 	uint32_t *runs;			/* may be NULL */
@@ -75,7 +113,8 @@ extern const struct rnl_kernel tool_words;
 
 typedef void tool_host_kernel(struct rnl_dim grid, struct rnl_dim block, const void *args);
 
-tool_host_kernel tool_hold_host, tool_meet_host, tool_stamp_host, tool_fill_host, tool_words_host;
+tool_host_kernel tool_hold_host, tool_meet_host, tool_stamp_host, tool_turns_host, tool_fill_host,
+		 tool_words_host;
 
 /* ---- facts that depend on the build, kernels.cu or kernels.c -------------- */
 

@@ -22,6 +22,14 @@ static void host_nap(void)
 	nanosleep(&ts, NULL);
 }
 
+static uint64_t cpu_time(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 /* release and acquire: a thread that sees the word set also sees the writes that precede it */
 static void host_set(uint32_t *word, uint32_t value)
 {
@@ -70,6 +78,23 @@ void tool_stamp_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 	(void)grid;
 	(void)block;
 	*((const struct tool_stamp_args *)arg)->stamp = tool_now();
+}
+
+/* Its clock is the thread's CPU time: other threads of the machine make no gap. */
+void tool_turns_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
+{
+	const struct tool_turns_args *args = arg;
+	struct tool_turns turns = *args->turns;
+	const uint64_t start = cpu_time();
+	uint64_t at;
+
+	(void)grid;
+	(void)block;
+	do {
+		at = cpu_time();
+		tool_turns_read(&turns, at);
+	} while (at - start < args->run_ns);
+	*args->turns = turns;
 }
 
 void tool_fill_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)

@@ -10,6 +10,7 @@
 #include "sys/counter.h"
 #include "sys/fence.h"
 #include "sys/latch.h"
+#include "sys/mps.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
 #include "worker/serve.h"
@@ -81,7 +82,14 @@ static void warn_of_connections(struct rnl_pool *pool)
 	int connections = value ? atoi(value) : 8;
 	unsigned nr_workers = (rnl__pool_nr_workers(pool) + pool->devices.nr - 1) / pool->devices.nr;
 
-	if (rnl__pool_any_device(pool)->info.cuda && connections > 0 && nr_workers > (unsigned)connections)
+	if (!rnl__pool_any_device(pool)->info.cuda || connections <= 0 || nr_workers <= (unsigned)connections)
+		return;
+	if (rnl__pool_any_device(pool)->shared || rnl__mps_directory())
+		rnl__pool_log(pool, RNL_LOG_INFO,
+			      "%u workers share %d hardware queues: under MPS, a larger "
+			      "CUDA_DEVICE_MAX_CONNECTIONS leaves fewer to other processes",
+			      nr_workers, connections);
+	else
 		rnl__pool_log(pool, RNL_LOG_WARNING,
 			      "%u workers share %d hardware queues: call rnl_setup() first in "
 			      "main(), or set CUDA_DEVICE_MAX_CONNECTIONS=32",

@@ -246,7 +246,7 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_classes_memory __attribute__((weak)),
 	bench_classes_takers __attribute__((weak)),
 	bench_foreground __attribute__((weak)), bench_foreground_kept __attribute__((weak)),
-	bench_overload __attribute__((weak));
+	bench_overload __attribute__((weak)), bench_processes __attribute__((weak));
 
 /* ---- gpu/gpu.c ----------------------------------------------------------- */
 

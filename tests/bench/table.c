@@ -612,6 +612,17 @@ const struct bench_row bench_rows[] = {
 			{ RUNNEL, "rnl_pool_create()", "0" },
 		},
 	},
+	{
+		.name = "processes", .work = &bench_processes,
+		.about = "J by one process, by four on one GPU, and by four under MPS; 2 threads each",
+		.patience_s = 300, .shift = 1, .apart = true,
+		.lines = {
+			{ "J per second, 1 process", "kJ/s", BENCH_OF_HAND, 0.95, MORE },
+			/* They take turns, which is the GPU's matter. */
+			{ "J per second, 4 processes", "kJ/s", BENCH_NO_GOAL, 0, MORE },
+			{ "J per second, 4 processes under MPS", "kJ/s", BENCH_OF_HAND, 0.95, MORE },
+		},
+	},
 	/* ---- make bench-gpu, with several GPUs; all rows share a name ---- */
 	{
 		.name = "devices", .work = &bench_devices, .by = BENCH_BY_GPUS | BENCH_BY_KIND,

@@ -10,6 +10,32 @@ on_double() {
 	LD_LIBRARY_PATH="$PWD/tests/fake_cudart" FAKE_CUDART="${FAKE-misuse=abort,junk}" "$DOUBLE" --seconds=1800 "$@"
 }
 program=on_double
+# A double of MPS's control daemon, which also runs where there is a real one.
+mkdir "$dir/bin"
+cat >"$dir/bin/nvidia-cuda-mps-control" <<'END'
+#!/bin/sh
+mine=$CUDA_MPS_PIPE_DIRECTORY/commands
+if [ "$1" = -f ]; then
+	echo "begins $CUDA_MPS_PIPE_DIRECTORY" >>"$FAKE_MPS_LOG"
+	[ -z "${FAKE_MPS_WHY:-}" ] || { echo "$FAKE_MPS_WHY"; exit 1; }
+	mkfifo "$mine" && read -r command <"$mine" && echo "ends by $command" >>"$FAKE_MPS_LOG"
+else
+	read -r command
+	[ -p "$mine" ] || { echo 'Cannot find the daemon'; exit 1; }
+	case $command in quit) echo quit >"$mine" ;; *) echo 100.0 ;; esac
+fi
+END
+chmod +x "$dir/bin/nvidia-cuda-mps-control"
+real_path=$PATH FAKE_MPS_LOG=$dir/mps.log
+export FAKE_MPS_LOG PATH="$dir/bin:$PATH"
+daemon_ended() {	# the daemon was started and ends, and its folder is gone
+	for _ in $(seq 600); do
+		folder=$(sed -n 's/^begins //p' "$FAKE_MPS_LOG")
+		[ "$folder" ] && grep -q '^ends by quit$' "$FAKE_MPS_LOG" && [ ! -e "$folder" ] && return
+		sleep 0.1
+	done
+	complain 'the daemon does not end'
+}
 many() {	# many NR GPUS: --rows=devices, for NR numbers of GPUs, which match GPUS
 	table $((2 * $1)) "J per second, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
 	table $((2 * $1)) "J of 4 KB, gathered, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
@@ -70,6 +96,7 @@ all() {		# every row for one GPU is printed, with the figures that it compares
 	table 3 '(chains of 8|fans of 1 \+ 6 \+ 1|a stencil of 8 x 8), each kernel' us "$v" "$n" "$v"
 	table 3 'submits, (8|16|32) workers' M/s "$n" "$n" "$v"
 	table 3 'J per second, (8|16|32) workers, 4 producers' kJ/s "$v" "$n" "$v"
+	table 2 'J per second, (1 process|4 processes)' kJ/s "$v" "$n" "$v"
 	table 1 'CPU of an idle pool of 8 workers' '% core' "$v" "$n" "$v"
 	table 1 'CPU for each of 8 workers that wait' '% core' "$v" "$n" "$v"
 	table 1 'chunks in, kernel, out; 4 workers' ms "$v" "$v" "$v"
@@ -87,9 +114,28 @@ gives 0 --quick
 silent
 rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
 all
+table 1 'J per second, 4 processes under MPS' kJ/s "$v" "$n" "$v"
 rows 1 '^devices: left out, it takes more GPUs$'
-rows 1 '^bench: 257 lines in [0-9]+ s$'
+rows 1 '^bench: 260 lines in [0-9]+ s$'
+daemon_ended
 ends 'prints every row, on the double'
+
+: >"$FAKE_MPS_LOG"
+FAKE_MPS_WHY='no GPU here' gives 0 --quick --rows=processes
+silent
+rows 1 '^\| J per second, 4 processes .* \| under MPS: skipped, no GPU here \|$'
+rows 1 '^bench: 2 lines in [0-9]+ s$'
+: >"$FAKE_MPS_LOG"
+gives 1 --quick --rows=processes --wrong=result
+says 'bench: J number 1 in its memory: word 0 came out as 0x'
+daemon_ended
+: >"$FAKE_MPS_LOG"
+LD_LIBRARY_PATH="$PWD/tests/fake_cudart" "$DOUBLE" --quick --rows=processes --runs=99 >"$dir/out" 2>"$dir/err" &
+until [ -s "$FAKE_MPS_LOG" ]; do sleep 0.1; done
+kill $!
+wait $!
+daemon_ended
+ends 'several processes: without MPS says so; its daemon ends with the row, however that ends'
 
 FAKE=devices=5,memory=1G,misuse=abort,junk gives 0 --quick --rows=devices
 silent
@@ -120,7 +166,7 @@ done
 rows 6 '^    other +(kernel on pinned memory|a graph each|cq, on pinned memory P1 q128) +[0-9.]+  [0-9.]+ to [0-9.]+$'
 ends 'tries every hand-written variant'
 
-"$GPU" --quick --seconds=1800 >"$dir/out" 2>"$dir/err" </dev/null
+PATH=$real_path "$GPU" --quick --seconds=1800 >"$dir/out" 2>"$dir/err" </dev/null
 status=$?
 if [ $status = 77 ]; then
 	says 'bench: there is no device "cuda" here: '
@@ -129,7 +175,11 @@ if [ $status = 77 ]; then
 elif [ -x "$GPU" ]; then
 	[ $status = 0 ] || complain "status on a GPU: $status"
 	all
-	lines=257
+	lines=259
+	if ! grep -q 'under MPS: skipped' "$dir/out"; then
+		table 1 'J per second, 4 processes under MPS' kJ/s "$v" "$n" "$v"
+		lines=260
+	fi
 	if ! grep -q '^devices: left out' "$dir/out"; then
 		numbers=$(grep -c '^| chunks .* GPUs' "$dir/out")
 		many "$numbers" '[248]'
@@ -159,5 +209,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 refuses --gpus 'give up to 16 numbers from 1 to 64' '' 0 2,
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 17 38
+both_refuse 17 39
 done_testing

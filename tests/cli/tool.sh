@@ -8,7 +8,8 @@
 # devices: host fake cuda
 program=${TOOL:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/doubles/tool || echo ./runnel)}
 . "$(dirname "$0")/../lib/harness.sh"
-unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING RUNNEL_GUARD
+unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING RUNNEL_GUARD CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
+export CUDA_MPS_PIPE_DIRECTORY="$dir/mps"	# no daemon listens there
 if [ "$device" != host ] && ! "$program" bench --device="$device" --run-ms=1 --workers=1 >"$dir/out" 2>"$dir/err" &&
 	grep -qE 'no GPU answers|without kernels for CUDA' "$dir/err"; then
 	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is always available
@@ -69,9 +70,86 @@ if [ "$fake" ]; then
 fi
 ends 'info tells of devices'
 
+(ulimit -S -l 64 && "$program" info && "$program" info --json >"$dir/json") >"$dir/out" 2>"$dir/err" || complain 'limits'
+prints '^memlock       64 KiB, which CUDA.s page-locked memory may exceed$'
+mv "$dir/json" "$dir/out"
+json "d['limits']['memlock_bytes'] == 65536"
+# A user namespace in which other files say what the control groups of the process are.
+mkdir "$dir/group"
+echo '0::/' >"$dir/cgroup"
+echo "30 23 0:26 / $dir/group rw - cgroup2 cgroup2 rw" >"$dir/mountinfo"
+echo '50000 100000' >"$dir/group/cpu.max"
+in_group() {
+	dir=$dir unshare -Urm sh -c 'mount --bind "$dir/cgroup" /proc/$$/cgroup &&
+		mount --bind "$dir/mountinfo" /proc/$$/mountinfo && exec "$@"' - "$@" >"$dir/out" 2>"$dir/err"
+}
+if in_group true; then
+	in_group "$program" info || complain 'in a control group'
+	prints '^quota         the time of 1 CPU, by control groups$'
+	in_group "$program" info --json || complain 'in a control group'
+	json "d['limits']['quota_cpus'] == 1 and d['cpus']['usable'] >= 1"
+else
+	echo 'SKIP: no user namespaces: the quota of a control group is not tested'
+fi
+gives 0 info --json
+json "'quota_cpus' in d['limits']"
+if [ "$python" ]; then
+	"$python" - "$program" "$dir/mps" >"$dir/out" 2>"$dir/err" <<-'IN' || complain 'while a daemon listens'
+	import json, os, socket, subprocess, sys
+	os.mkdir(sys.argv[2])
+	daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+	daemon.bind(sys.argv[2] + "/control")
+	daemon.listen()
+	os.environ.update(CUDA_MPS_PIPE_DIRECTORY=sys.argv[2], CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="25")
+	info = [sys.argv[1], "info"]
+	print(subprocess.run(info, check=True, capture_output=True, text=True).stdout)
+	limits = json.loads(subprocess.check_output(info + ["--json"]))["limits"]
+	assert limits["mps_directory"] == sys.argv[2] and limits["mps_active_thread_percentage"] == "25", limits
+	IN
+	prints "^queues +8; rnl_setup\(\) does not change this, because MPS listens in $dir/mps$"
+fi
+if [ "$fake" ]; then
+	fake_before=${FAKE_CUDART:-}
+	gives 0 info
+	prints '^  MPS:  no; processes take turns$'
+	prints '^  mode: default: any number of processes$'
+	prints_not '^  MIG: '
+	export FAKE_CUDART="mps,mig,mode=3${FAKE_CUDART:+,$FAKE_CUDART}"
+	gives 0 info
+	prints '^  MIG:  this is a slice of a GPU$'
+	prints '^  MPS:  yes; processes run at the same time$'
+	prints "^  mode: exclusive_process: one process, or MPS's server and its clients; others get an error$"
+	CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25 gives 0 info
+	prints '^  MPS:  yes, with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25$'
+	gives 0 info --json
+	json "[d['devices'][0][name] for name in ('mps', 'mig', 'compute_mode')] == [True, True, 'exclusive_process']"
+	checks
+	json "[d[name] for name in ('mps', 'mig', 'compute_mode')] == [True, True, 'exclusive_process'] and d['limits']"
+	"$program" check >"$dir/out" 2>"$dir/err"
+	prints '^MIG:      this is a slice of a GPU$'
+	prints '^MPS:      yes; '
+	prints '^mode:     exclusive_process: '
+	export FAKE_CUDART="fail=cudaDeviceGetAttribute:1:1${fake_before:+,$fake_before}"
+	gives 0 info
+	prints '^  mode: unknown: CUDA does not say$'
+	gives 0 info --json
+	json "d['devices'][0]['compute_mode'] is None"
+	export FAKE_CUDART="slice=2000${fake_before:+,$fake_before}"
+	gives 1 check --json
+	answers no turns
+	json "[c['figures']['gaps'] >= 3 and 'under MPS' in c['cause'] for c in d['checks'] if c['name'] == 'turns'] == [True]"
+	export FAKE_CUDART="mps,$FAKE_CUDART"
+	gives 1 check
+	prints '^no +turns '
+	prints 'likely cause: another process, which is not a client of MPS, or a display, uses the GPU'
+	export FAKE_CUDART="$fake_before"
+fi
+ends 'info and check tell how GPUs are shared, and what limits the process'
+
 # With the double, CPUs copy and compute, so the answers copies-both and priorities depend on the
 # machine. If its CPUs have other work, copies-in and copies-out do, too.
 all="streams kernels pinned"
+[ "$device" = host ] || all="$all turns"
 busy=$(awk -v cpus="$(nproc)" '$1 > cpus / 4 { print "yes" }' /proc/loadavg)
 [ "$fake" ] && [ "$busy" ] || all="$all copies-in copies-out"
 [ "$device" = host ] || all="$all connections"
@@ -89,12 +167,12 @@ else
 	silent check
 	for name in $all; do prints "^yes +$name "; done
 	gives 0 check --device="$device" --json
-	json "d['answer'] == 'yes' and len(d['checks']) == 9"
+	json "d['answer'] == 'yes' and len(d['checks']) == 10"
 fi
 answers yes $all
 if [ "$device" = host ]; then
 	prints '"copies are CPUs'\'' work on the host device; this process may use [1-9][0-9]*"'
-	json "[c['name'] for c in d['checks'] if not c['answer']] == ['connections', 'copies-both']"
+	json "[c['name'] for c in d['checks'] if not c['answer']] == ['connections', 'copies-both', 'turns']"
 	gives 0 check --device=host --workers=2 --json
 	json "d['workers'] == 2"
 	gives 0 check --device=host --workers=62 --json

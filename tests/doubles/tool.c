@@ -10,6 +10,7 @@
 DOUBLE_KERNEL(tool_hold, tool_hold_host, tool_hold_host, struct tool_hold_args);
 DOUBLE_KERNEL(tool_meet, tool_meet_host, tool_meet_host, struct tool_meet_args);
 DOUBLE_KERNEL(tool_stamp, tool_stamp_host, tool_stamp_host, struct tool_stamp_args);
+DOUBLE_KERNEL(tool_turns, tool_turns_host, tool_turns_host, struct tool_turns_args);
 DOUBLE_KERNEL(tool_fill, tool_fill_host, tool_fill_host, struct tool_fill_args);
 DOUBLE_KERNEL(tool_words, tool_words_host, tool_words_host, struct tool_words_args);
 

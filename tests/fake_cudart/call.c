@@ -170,6 +170,7 @@ static bool survives(enum fake_function function)
 	case FAKE_cuDeviceGet:
 	case FAKE_cuDeviceGetDevResource:
 	case FAKE_cuDevicePrimaryCtxRetain:
+	case FAKE_cudaDeviceGetAttribute:
 	case FAKE_cudaDriverGetVersion:
 	case FAKE_cudaGetDevice:
 	case FAKE_cudaGetDeviceCount:
@@ -193,6 +194,7 @@ static bool survives(enum fake_function function)
 static bool needs_context(enum fake_function function)
 {
 	switch (function) {
+	case FAKE_cudaDeviceGetAttribute:
 	case FAKE_cudaDriverGetVersion:
 	case FAKE_cudaGetDevice:
 	case FAKE_cudaGetDeviceCount:

@@ -187,7 +187,19 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 		.mpsEnabled = fake__settings.mps,
 #endif
 	};
-	snprintf(prop->name, sizeof(prop->name), "a double of the CUDA runtime");
+	snprintf(prop->name, sizeof(prop->name), "a double of the CUDA runtime%s",
+		 fake__settings.mig ? " MIG 1g.5gb" : "");
+	return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+	CALL(cudaDeviceGetAttribute);
+	if (!value || attribute != cudaDevAttrComputeMode)
+		return fake__said(cudaErrorInvalidValue);
+	if (device < 0 || device >= fake__settings.nr_devices)
+		return fake__said(cudaErrorInvalidDevice);
+	*value = fake__settings.compute_mode;
 	return cudaSuccess;
 }
 

@@ -29,6 +29,10 @@
  *	pinned=BYTES[K|M|G]		limit of page-locked memory
  *	nowrite				no cuStreamWriteValue32
  *	mps				the device is shared by MPS; set before its first use
+ *	mig				the device's name is that of a slice of a GPU (MIG)
+ *	mode=N				the compute mode, a cudaComputeMode
+ *	slice=US			before each kernel another process has the device for that
+ *					time, in which the stream's thread uses its CPU
  *	nogreen				no green contexts, as before CUDA 12.5
  *	sms=N				multiprocessors of a device (20), in groups of 8
  *	absent=CODE			there is no driver: each call fails with CODE

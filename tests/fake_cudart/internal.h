@@ -42,6 +42,7 @@
 	X(cuKernelGetFunction) \
 	X(cuStreamWriteValue32) \
 	X(cudaDeviceCanAccessPeer) \
+	X(cudaDeviceGetAttribute) \
 	X(cudaDeviceGetStreamPriorityRange) \
 	X(cudaDeviceSynchronize) \
 	X(cudaDriverGetVersion) \
@@ -171,10 +172,10 @@ uint64_t fake__now(void);		/* ns */
 
 struct fake_settings {
 	uint64_t seed;
-	unsigned delay_calls_us, delay_ops_us, nr_sms;
+	unsigned delay_calls_us, delay_ops_us, slice_us, nr_sms;
 	uint64_t memory_bytes, pinned_bytes, nr_queues;
-	int nr_devices, absent;
-	bool no_writes, no_greens, mps, logs, junk, stay, strangers, abort_on_misuse;
+	int nr_devices, absent, compute_mode;
+	bool no_writes, no_greens, mps, mig, logs, junk, stay, strangers, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;
 extern const char *const fake__names[FAKE_NR_FUNCTIONS];
@@ -183,6 +184,7 @@ extern const char *const fake__names[FAKE_NR_FUNCTIONS];
 cudaError_t fake__planned(enum fake_function function, bool *sticky);
 void fake__plan_init(void);
 void fake__delay(unsigned up_to_us);	/* without the lock */
+void fake__slice(void);			/* without the lock */
 
 /* ---- live objects, by address (registry.c) ------------------------------- */
 

@@ -114,6 +114,10 @@ static int read_field(char *field)
 		s->mps = true;
 		return 0;
 	}
+	if (!strcmp(field, "mig")) {
+		s->mig = true;
+		return 0;
+	}
 	if (!strcmp(field, "nogreen")) {
 		s->no_greens = true;
 		return 0;
@@ -149,6 +153,10 @@ static int read_field(char *field)
 		s->delay_calls_us = (unsigned)number;
 	else if (!strcmp(field, "delay_ops"))
 		s->delay_ops_us = (unsigned)number;
+	else if (!strcmp(field, "slice"))
+		s->slice_us = (unsigned)number;
+	else if (!strcmp(field, "mode") && number <= cudaComputeModeExclusiveProcess)
+		s->compute_mode = (int)number;
 	else if (!strcmp(field, "memory"))
 		s->memory_bytes = number;
 	else if (!strcmp(field, "pinned"))
@@ -205,12 +213,12 @@ void fake_plan_print(FILE *to)
 	const struct fake_settings *s = &fake__settings;
 
 	fake__lock();
-	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu,sms=%u%s%s%s%s%s%s%s%s",
-		(unsigned long long)s->seed, s->delay_calls_us, s->delay_ops_us,
+	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,slice=%u,mode=%d,memory=%llu,pinned=%llu,queues=%llu,sms=%u%s%s%s%s%s%s%s%s%s",
+		(unsigned long long)s->seed, s->delay_calls_us, s->delay_ops_us, s->slice_us, s->compute_mode,
 		(unsigned long long)s->memory_bytes, (unsigned long long)s->pinned_bytes,
 		(unsigned long long)s->nr_queues, s->nr_sms,
 		s->no_writes ? ",nowrite" : "", s->no_greens ? ",nogreen" : "",
-		s->mps ? ",mps" : "", s->logs ? ",logs" : "", s->junk ? ",junk" : "",
+		s->mps ? ",mps" : "", s->mig ? ",mig" : "", s->logs ? ",logs" : "", s->junk ? ",junk" : "",
 		s->stay ? ",stay" : "", s->strangers ? ",strangers" : "",
 		s->abort_on_misuse ? ",misuse=abort" : "");
 	for (unsigned i = 0; i < FAILS_MAX; i++) {
@@ -281,4 +289,17 @@ void fake__delay(unsigned up_to_us)
 	ts.tv_sec = (time_t)(us / 1000000);
 	ts.tv_nsec = (long)(us % 1000000 * 1000);
 	nanosleep(&ts, NULL);
+}
+
+/* Uses the thread's CPU time, which does not depend on the machine's other work. */
+void fake__slice(void)
+{
+	const uint64_t ns = UINT64_C(1000) * fake__settings.slice_us;
+	struct timespec begin, now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000000u + (uint64_t)now.tv_nsec -
+	       (uint64_t)begin.tv_nsec < ns);
 }

@@ -103,6 +103,8 @@ static void *executor_main(void *arg)
 			fake__check_use(op.uses[i], op.serial);
 		fake__unlock();
 		fake__delay(fake__settings.delay_ops_us);
+		if (fake__settings.slice_us && op.kind == FAKE_OP_LAUNCH)
+			fake__slice();
 		fake__execute(&op);
 		fake__lock();
 		if (moves)

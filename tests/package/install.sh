@@ -32,11 +32,11 @@ for file in CHANGELOG LICENSE; do
 	check "$file" cmp "$srcdir/$file" "$docs/$file"
 done
 # The pages match the sources, except links to files that are not installed: these are text.
-for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/tutorial.md; do
+for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/sharing.md docs/tutorial.md; do
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/$page" >"$dir/out"
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "$page differs"
 done
-sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | sort -u >"$dir/links"
+sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | grep -vE '^https?$' | sort -u >"$dir/links"
 [ -s "$dir/links" ] || complain 'the pages have no links'
 while read -r link; do
 	[ -e "$docs/$link" ] || complain "a page has a dead link: $link"

@@ -149,7 +149,7 @@ ends 'a room without a row is reported'
 
 holds 'includes are written "room/file.h"' bare_include \
 	pool/planted.c '#include "queue.h"' pool/park.c '#include "../job/job.h"' worker/planted.h '#include <pool/queue.h>'
-holds "the tool includes the public headers and its own" tool_include \
+holds "the tool's includes are public headers, its own, and \"room/file.h\"" tool_include \
 	tool/planted.c '#include "trace.h"' tool/tool.h '#include "../pool/pool.h"'
 holds "liburcu is the lane's; its barriers are fence.h's" urcu \
 	worker/planted.c '#include <urcu/wfcqueue.h>' sys/fence.h '#include <urcu/uatomic.h>' job/cq.c '# include "urcu.h"'

@@ -13,6 +13,7 @@
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <sys/types.h>
 
 #include <runnel/batch.h>
 #include <runnel/kernel.h>
@@ -240,6 +241,18 @@ static inline bool gpu_right(const struct gpu_slot *slot)
 /* Ends the process if the output is wrong. */
 void gpu_check(const struct gpu_slot *slot);
 void gpu_check_all(const struct gpu_slot *slot);	/* every word, if the slot was used */
+
+/* ---- mps.c ----------------------------------------------------------- */
+
+struct gpu_mps {
+	char directory[128];		/* CUDA_MPS_PIPE_DIRECTORY of a client */
+	pid_t shell;
+	int hold;			/* the daemon ends when no process has this open */
+};
+
+/* Starts MPS's control daemon.  Returns false, and why, if there is none. */
+bool gpu_mps_start(struct gpu_mps *mps, char *why, size_t bytes);
+void gpu_mps_stop(struct gpu_mps *mps);
 
 #ifdef __cplusplus
 }
