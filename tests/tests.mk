@@ -195,7 +195,7 @@ FUZZ_COMPILE = $(FUZZ_CC) -MMD -MP -std=gnu11 -D_GNU_SOURCE -pthread $(INC) -I$(
 fuzz_calls := $(patsubst $(srcdir)/%.c,%,$(wildcard $(srcdir)/tests/fuzz/calls_*.c))
 fuzz_form := examples/http_server/form
 fuzz_image := examples/http_server/image examples/http_server/sift examples/pipeline/png_read
-fuzz_request := examples/http_server/head examples/http_server/chunks
+fuzz_request := examples/http_server/head examples/http_server/chunks examples/http_server/traceparent
 fuzz_lint := src/tool/lint_calls src/tool/lint_elf
 fuzz_options := src/tool/options
 fuzz_report := $(patsubst $(srcdir)/%.c,%,$(wildcard $(srcdir)/src/tool/report*.c)) src/tool/json src/tool/overlap src/tool/text

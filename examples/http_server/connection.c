@@ -318,6 +318,7 @@ static bool read_head(struct connection *c, struct evbuffer *in)
 	const size_t max_body = server->opt.max_body, bytes = head_bytes(c, in);
 	struct head *head = &c->req.head;
 	const struct endpoint *endpoint;
+	char trace[TRACEPARENT_BYTES];
 	int code;
 
 	if (bytes > HEAD_MAX || (!bytes && evbuffer_get_length(in) > HEAD_MAX)) {
@@ -334,6 +335,8 @@ static bool read_head(struct connection *c, struct evbuffer *in)
 	evbuffer_remove(in, c->head, bytes);
 	c->head[bytes] = '\0';
 	code = head_parse(c->head, head);
+	if (!code && traceparent_follow(head, c->req.trace_id, trace))
+		request_header(&c->req, "traceparent", trace);
 	if (!code && head->body_bytes > max_body) {
 		head->wrong = "too many bytes";
 		code = HTTP_ENTITYTOOLARGE;

@@ -103,6 +103,8 @@ static int submit(struct slot *slot, int (*fn)(struct rnl_job *job))
 	slot->began_ns = 0;
 	ret = rnl_job_init(&slot->job, fn);
 	if (!ret)
+		ret = rnl_job_set_more(&slot->job, &slot->more);
+	if (!ret)
 		ret = rnl_job_set_cq(&slot->job, loop->cq);
 	if (!ret && slot->class->cls)
 		ret = class_set_job(slot);

@@ -228,6 +228,11 @@ static bool lists(const struct head *head, const char *name, const char *word, b
 	return false;
 }
 
+const char *head_find_only(const struct head *head, const char *name)
+{
+	return count(head, name) == 1 ? head_find(head, name) : NULL;
+}
+
 bool head_encoded(const struct head *head)
 {
 	return lists(head, "Content-Encoding", "identity", true);

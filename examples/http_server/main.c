@@ -19,6 +19,7 @@
 #include "server.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -172,6 +173,18 @@ static int take_signals(void)
 	return fd;
 }
 
+/* It ends with the pool. */
+static void start_trace(const struct server *server)
+{
+	char path[PATH_MAX];
+
+	if (server->board)
+		snprintf(path, sizeof(path), "%s.%u", server->opt.trace, server->process);
+	else
+		snprintf(path, sizeof(path), "%s", server->opt.trace);
+	program_must(rnl_trace_start(server->pool, path, NULL), path);
+}
+
 static void create_pool(struct server *server)
 {
 	const struct options *opt = &server->opt;
@@ -191,6 +204,8 @@ static void create_pool(struct server *server)
 	server->pool = program_pool(&attr);
 	program_must(classes_create(server), "creating the classes of requests");
 	program_must(small_create(server), "creating the batcher of small images");
+	if (opt->trace)
+		start_trace(server);
 }
 
 /* Writes "127.0.0.1:8080", or "[::1]:8080". */

@@ -248,6 +248,9 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  "if a worker does not finish a request, or a loop does not "
 		  "answer; 30; 0: never",
 		  OPTION_NUMBER(&opt->stuck_s, 0, 3600) },
+		{ "trace", 0, "FILE", "write what the workers do to FILE, for `runnel report' and "
+		  "Perfetto; a process of several ones writes to FILE.N; it takes more memory than is "
+		  "printed at the start", OPTION_TEXT(&opt->trace) },
 		{ "allow-crash", 0, NULL, "for tests: POST /crash fails the GPU, POST /hang hangs",
 		  OPTION_FLAG(&opt->allow_crash) },
 		{ .name = NULL }

@@ -202,6 +202,7 @@ static void handle_task(const struct endpoint *endpoint, struct request *req)
 	slot->req = req;
 	slot->class = req->class;
 	slot->bytes = req->bytes;
+	memcpy(slot->more.trace_id, req->trace_id, sizeof(slot->more.trace_id));
 	slot->came_ns = rnl_clock();
 	if (req->bytes)
 		memcpy(slot->in, req->body, req->bytes);

@@ -10,6 +10,7 @@
  *	loop.c		an event loop: a thread, its libevent, its completion queue
  *	connection.c	a client's requests and answers, and their limits
  *	head.c		the head of a request; chunks.c: a chunked body
+ *	traceparent.c	the header that names a request's trace
  *	routes.c	paths, and their answers
  *	page.html	the page of GET /, with its style and script; page.c: sends it
  *	live.c		the data of that page: GET /live
@@ -44,6 +45,7 @@
 #include <runnel.h>
 #include <runnel/batch.h>
 #include <runnel/class.h>
+#include <runnel/more.h>
 #include <runnel/trace.h>
 
 #include "common/program.h"
@@ -91,6 +93,7 @@ struct options {
 	unsigned processes;		/* of a parent (implies exit_on_failure); 0: no parent */
 	const char *gpus;		/* one process for each; NULL: use `processes` */
 	unsigned stuck_s;		/* a process stuck for this time is replaced; 0: never */
+	const char *trace;		/* file; NULL: none */
 	bool allow_crash;
 };
 
@@ -313,6 +316,9 @@ int head_parse(char *text, struct head *head);
 /* Returns a header's value, or NULL if the header is missing. */
 const char *head_find(const struct head *head, const char *name);
 
+/* Returns the value of a header that is given once, or NULL. */
+const char *head_find_only(const struct head *head, const char *name);
+
 /* Returns true if the body has a Content-Encoding, such as gzip. */
 bool head_encoded(const struct head *head);
 
@@ -342,6 +348,19 @@ struct chunks {
 int chunks_read(struct chunks *chunks, const char *text, size_t bytes, size_t *framing,
 		size_t *data);
 
+/* ---- traceparent.c ------------------------------------------------------- */
+
+#define TRACE_BYTES 16
+#define TRACEPARENT_BYTES 56
+
+/*
+ * Continues the trace that a request's head names, or begins one.
+ * @text: receives the header of the answer.
+ * Returns false, and clears @trace_id, if the system has no random numbers.
+ */
+bool traceparent_follow(const struct head *head, unsigned char trace_id[TRACE_BYTES],
+			char text[TRACEPARENT_BYTES]);
+
 /* ---- connection.c -------------------------------------------------------- */
 
 /* A client's request and its answer: lives until the answer is sent, or the client has left. */
@@ -354,6 +373,7 @@ struct request {
 	struct request_class *class;
 	size_t counted;			/* its share of the bytes of its class */
 	struct slot *slot;		/* the slot that works on it; or NULL */
+	unsigned char trace_id[TRACE_BYTES];
 	struct evbuffer *headers;	/* additional headers of the answer */
 	struct evbuffer *out;		/* the answer's body */
 };
@@ -391,6 +411,7 @@ struct slot {
 		struct rnl_job job;
 		struct rnl_request request;	/* in STEP_BATCH; begins with a job */
 	};
+	struct rnl_job_more more;	/* of the jobs: the request's trace id */
 	struct slot *next;		/* while it is free */
 	const struct endpoint *endpoint;
 	struct request *req;		/* NULL: it is answered, or its client has left */

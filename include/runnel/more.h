@@ -37,14 +37,17 @@ struct rnl_job_more {
 	struct rnl_after *after; /* further barriers that it comes after: rnl_job_set_after() */
 	uint32_t nr_after;
 	uint32_t when;		/* enum rnl_when: event that the job waits for, as a notice */
-	uint8_t trace_id[16];	/* shown in a trace with the job, unless zero: a W3C trace-id, say */
+	uint8_t trace_id[16];	/* shown in a trace with the job: a W3C trace-id, say; zero: the id
+				 * of the job before it or that submits it: rnl_job_trace_id() */
 
 	struct rnl_job *job;
 	struct rnl_barrier *first; /* of rnl_job_set_after() */
 	uint64_t gate;		/* whether the job is ready in its order, and at the order's head */
 	void *next, *before, *child, *cancelled; /* while the job is delayed */
+	uint8_t carried_id[16];	/* of rnl_job_trace_id() */
 };
-#define RNL_JOB_MORE_INIT { 0, NULL, NULL, 0, RNL_NOW, { 0 }, NULL, NULL, 0, NULL, NULL, NULL, NULL }
+#define RNL_JOB_MORE_INIT \
+	{ 0, NULL, NULL, 0, RNL_NOW, { 0 }, NULL, NULL, 0, NULL, NULL, NULL, NULL, { 0 } }
 
 /*
  * An order: jobs that start in the order of their submits, although they come after different
@@ -140,6 +143,22 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * Since: 0.2
  */
 RNL_API int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more);
+
+/*
+ * Reads the trace id that a job got at its last submit. That is `trace_id` of its struct rnl_job_more,
+ * or, if this is zero, the id of another job: a later job of a chain gets that of the nearest job before
+ * it with a struct rnl_job_more; any other job gets that of the job in whose function or callback the
+ * submit is called. A job without a struct rnl_job_more has no id, and the jobs that it submits get
+ * none; the same is true of maps and of batchers' requests. So a server sets the id of a request's
+ * first job only, and gives the later jobs a struct rnl_job_more.
+ * @job: is not being submitted by another thread. NULL: the job whose function or callback the calling
+ *	thread is in.
+ * @id: receives 16 bytes; zero if there is no id.
+ * Return: 1 there is an id; 0 there is none; -EINVAL id is NULL, or job was never submitted;
+ *	-EOWNERDEAD.
+ * Since: 0.2
+ */
+RNL_API int rnl_job_trace_id(const struct rnl_job *job, uint8_t *id);
 
 #ifdef __cplusplus
 }

@@ -33,7 +33,8 @@ struct rnl_trace_attr {
  * opens it). Each worker has one track for its thread, and one track for its device, with the
  * device's name. The tracks show when each job was submitted, taken by the worker, issued, on the
  * device and done, and each operation that rnl_copy(), rnl_fill(), rnl_launch() and rnl_map_start()
- * issue. The span of a job has the name of its class. Arrows lead from the thread that submitted a
+ * issue. The span of a job has the name of its class and its trace id
+ * (rnl_job_trace_id()). Arrows lead from the thread that submitted a
  * job to the job, and from the job to the thread that waited for it. A request that a resident kernel
  * answered (RNL_BATCHER_RESIDENT) has an event with the request kernel's name and the batcher's class,
  * from its commit to its end, on the track of the thread that ended it. `runnel report` makes a report of

@@ -12,7 +12,7 @@ from .barrier import Barrier, Order
 from .batcher import Batch, Batcher
 from .c import lib as _lib
 from .errors import Cancelled, Closed, Error, Full, Late
-from .job import Hold, Job, hold, is_cancelled
+from .job import Hold, Job, hold, is_cancelled, trace_id
 from .job_class import JobClass
 from .map import Chunk
 from .memory import DeviceArray, scratch
@@ -29,4 +29,4 @@ __all__ = ["Barrier", "Batch", "Batcher", "Cancelled", "Chunk", "Closed", "Devic
            "Error", "Full", "Hold", "Job", "JobClass", "Late", "Options", "Order", "Pool", "Queue",
            "SPACE", "copy", "cupy_stream",
            "describe", "fill", "hold", "is_cancelled", "launch", "numba_stream", "scratch",
-           "setup", "stream", "torch_stream", "worker", "worker_key"]
+           "setup", "stream", "torch_stream", "trace_id", "worker", "worker_key"]

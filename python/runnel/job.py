@@ -10,7 +10,7 @@ import concurrent.futures
 import errno
 import sys
 import threading
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from concurrent.futures._base import (CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING,
                                       RUNNING)
 from types import CoroutineType
@@ -36,6 +36,10 @@ DONE = (FINISHED, CANCELLED, CANCELLED_AND_NOTIFIED)
 NONE: Mapping[str, Any] = {}
 KEY_NONE = 2**64 - 1 - lib.RNL_WORKERS_MAX	# RNL_KEY_NONE
 CO_COROUTINE = 0x80		# of a code object's flags: `async def`
+
+# 16 bytes, a W3C trace-id say, which traces show with the jobs that are submitted in this context.
+# A job's function runs in a copy of the context, so the jobs that it submits have the same id.
+trace_id: ContextVar[bytes] = ContextVar("runnel.trace_id", default=b"")
 
 _live: Set["Job[Any]"] = set()	# jobs whose memory the library uses
 # .job: the job whose function runs on this thread; .pool: the pool whose thread this is, a worker,
@@ -100,10 +104,16 @@ class Job(concurrent.futures.Future[T]):
         ret = lib.quick_prepare(self._c, self._fn is not None, id(self), key)
         if ret:
             raise refusal(ret, "a job")
+        if trace_id.get():
+            self._more()
 
     def _more(self) -> Any:
         """Gives the job a struct rnl_job_more, for its rarely used settings."""
         more = ffi.new("struct rnl_job_more *")
+        number = trace_id.get()
+        if number and (not isinstance(number, bytes) or len(number) != 16):
+            raise ValueError(f"runnel.trace_id is {number!r}; it must be 16 bytes")
+        more.trace_id = number
         self._keep(more)
         lib.rnl_job_set_more(self._c, more)
         return more

@@ -12,7 +12,7 @@ from . import forks
 from .barrier import Barrier, Order
 from .c import ffi, lib
 from .errors import check, nanoseconds, refusal, wait
-from .job import CO_COROUTINE, KEY_NONE, Job, _live, is_coroutine, is_thread_of
+from .job import CO_COROUTINE, KEY_NONE, Job, _live, is_coroutine, is_thread_of, trace_id
 from .job_class import JobClass
 from .loop import running_loop
 from .queue import Queue
@@ -82,7 +82,7 @@ class Submitter(concurrent.futures.Executor):
                 raise pool._refusal("Pool.submit()")
             job = Job(pool, fn, args, kwargs)
             try:
-                if self._is_plain:
+                if self._is_plain and not trace_id.get():
                     # An idle worker starts the job now, and takes the interpreter's lock. Else a
                     # release would let a busy one take it, for which this thread would then wait.
                     submit = quick_submit if len(_live) > pool._nr_workers else py_submit

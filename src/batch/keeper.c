@@ -32,21 +32,29 @@
 static void note_hung(struct rnl__resident *r)
 {
 	struct rnl_pool *pool = r->b->pool;
+	uint64_t none = 0;
 
-	if (r->hung || rnl__peek(&pool->hung))
+	if (r->hung ||
+	    /* [keeper.H2] acquire: the last note's name is gone; pairs with [keeper.H3] */
+	    !atomic_compare_exchange_strong_explicit(&pool->hung_since, &none, r->running_since,
+						     memory_order_acquire, memory_order_relaxed))
 		return;
 	r->hung = true;
-	rnl__figure_write(&pool->hung_since, r->running_since);
 	/* [keeper.H1] release: publishes the time; pairs with [stats.H5] */
 	atomic_store_explicit(&pool->hung, r->name, memory_order_release);
 }
 
 static void forget_hung(struct rnl__resident *r)
 {
-	if (r->hung)
-		/* relaxed: there is nothing to read then */
-		atomic_store_explicit(&r->b->pool->hung, NULL, memory_order_relaxed);
+	struct rnl_pool *pool = r->b->pool;
+
+	if (!r->hung)
+		return;
 	r->hung = false;
+	/* relaxed: there is nothing to read then */
+	atomic_store_explicit(&pool->hung, NULL, memory_order_relaxed);
+	/* [keeper.H3] release: the name is gone before another keeper notes; pairs with [keeper.H2] */
+	atomic_store_explicit(&pool->hung_since, 0, memory_order_release);
 }
 
 /*

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include <runnel/more.h>
 
@@ -11,6 +12,7 @@
 #include "job/more.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
+#include "sys/thread_state.h"
 
 #define DELAY_MAX_NS (INT64_C(366) * 24 * 3600 * 1000000000)
 
@@ -81,6 +83,53 @@ int rnl__more_check(struct rnl_pool *pool, const struct rnl_job *job)
 				    (const void *)job);
 	return 0;
 }
+
+/* ---- trace ids ----------------------------------------------------------- */
+
+#define ID_BYTES sizeof(((struct rnl_job_more *)0)->trace_id)
+
+static const uint8_t no_id[ID_BYTES];
+
+static const uint8_t *more_id_of(const struct rnl_job *job)
+{
+	return job->flags & RNL__JOB_MORE ? job->more->carried_id : no_id;
+}
+
+static const uint8_t *more_id_of_thread(void)
+{
+	return rnl__thread.job ? more_id_of(rnl__thread.job) : rnl__thread.trace_id;
+}
+
+static void more_set_id(struct rnl_job_more *more, const uint8_t *others)
+{
+	memcpy(more->carried_id, memcmp(more->trace_id, no_id, ID_BYTES) ? more->trace_id : others,
+	       ID_BYTES);
+}
+
+void rnl__more_set_id(const struct rnl_job *job)
+{
+	more_set_id(job->more, more_id_of_thread());
+}
+
+void rnl__more_follow(const struct rnl_job *job, const struct rnl_job *before)
+{
+	if (before->flags & RNL__JOB_MORE)
+		more_set_id(job->more, before->more->carried_id);
+}
+
+int rnl_job_trace_id(const struct rnl_job *job, uint8_t *id)
+{
+	int ret = job ? rnl__job_submitted(job, "rnl_job_trace_id()") : 0;
+
+	if (!id)
+		return rnl__invalid(NULL, "rnl_job_trace_id(): id is NULL");
+	if (ret)
+		return ret;
+	memcpy(id, job ? more_id_of(job) : more_id_of_thread(), ID_BYTES);
+	return memcmp(id, no_id, ID_BYTES) != 0;
+}
+
+/* ---- public: the setting ------------------------------------------------- */
 
 int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more)
 {

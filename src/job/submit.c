@@ -50,6 +50,8 @@ static int check_claimed(struct rnl_pool *pool, struct rnl_job *job, unsigned la
 	if (job->flags & RNL__JOB_MORE) {
 		job->flags |= rnl__more_flags(job);
 		ret = rnl__more_check(pool, job);
+		if (!ret)
+			rnl__more_set_id(job);
 	}
 	if (ret)
 		return ret;
@@ -165,6 +167,7 @@ static void unchain(struct rnl_job *first, unsigned nr)
 /* Claims all jobs after the first one, or none.  Returns their number, or the error. */
 static int chain(struct rnl_pool *pool, struct rnl_job *first)
 {
+	const struct rnl_job *before = first;
 	unsigned nr = 0;
 	int ret = 0;
 
@@ -182,6 +185,10 @@ static int chain(struct rnl_pool *pool, struct rnl_job *first)
 			return ret;
 		}
 		nr++;
+		if (job->flags & RNL__JOB_MORE) {
+			rnl__more_follow(job, before);
+			before = job;
+		}
 	}
 	return (int)nr;
 }

@@ -115,7 +115,10 @@ struct rnl_pool {
 
 	struct rnl__event_cache timers[RNL_DEVICES_MAX]; /* events of maps */
 
-	/* The request kernel whose lease has not ended for a while, or NULL; and since when. */
+	/*
+	 * The request kernel whose lease has not ended for a while, or NULL; and since when, 0: none.
+	 * The keeper that sets the time sets the name.
+	 */
 	_Atomic(const char *) hung;
 	_Atomic uint64_t hung_since;
 

@@ -210,12 +210,12 @@ static void stats_look_at(struct stats_look *look, struct rnl__worker *w)
 /* Looks at the lease that a keeper has found not to end. */
 static void look_at_hung(struct stats_look *look, struct rnl_pool *pool)
 {
-	/* [stats.H5] acquire: its time, or that of a later one; pairs with [keeper.H1] */
+	/* [stats.H5] acquire: its time, or that of a later one, or 0; pairs with [keeper.H1] */
 	const char *kernel = atomic_load_explicit(&pool->hung, memory_order_acquire);
 	const uint64_t since = rnl__figure_read(&pool->hung_since);
 	const uint64_t busy_ns = look->now > since ? look->now - since : 0;
 
-	if (kernel && busy_ns >= pool->stuck_ns)
+	if (kernel && since && busy_ns >= pool->stuck_ns)
 		add_stuck(look, busy_ns, RNL_WORKERS_MAX, true, NULL, kernel);
 }
 

@@ -20,6 +20,7 @@ struct rnl__thread_state {
 	int error;			/* of the function's first failed call */
 	unsigned claimed;		/* where it claimed a slot last: class/prioq.c */
 	struct rnl__guarded *guard;	/* NULL: no function is guarded */
+	uint8_t trace_id[16];		/* of the job whose callback runs on this thread */
 	unsigned generation;		/* rnl__generation when the stream was made */
 	uint32_t tid;			/* the kernel's thread ID; 0: not known yet */
 	unsigned tid_generation;	/* rnl__generation when tid was read */

@@ -261,7 +261,7 @@ static struct rnl__track_record called(struct rnl__track *t, const struct rnl_jo
 	};
 
 	if (job->flags & RNL__JOB_MORE)
-		memcpy(r.call.trace_id, job->more->trace_id, sizeof(r.call.trace_id));
+		memcpy(r.call.trace_id, job->more->carried_id, sizeof(r.call.trace_id));
 	return r;
 }
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "job/barrier.h"
 #include "job/cq.h"
@@ -35,6 +36,7 @@ static void call_on_done(struct rnl__worker *w, struct rnl_job *job,
 	rnl__share_running(w, job);
 	begin = w->track ? rnl__now() : 0;
 	on_done(job);
+	memset(rnl__thread.trace_id, 0, sizeof(rnl__thread.trace_id));
 	rnl__unit_forgive(w);
 	if (w->track)
 		rnl__track_back(w->track, on_done, begin);
@@ -61,6 +63,8 @@ static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
 	}
 	/* Jobs before it are seen done before it, and before a callback, which may take long. */
 	rnl__cq_push_all(&w->collected);
+	if (on_done && job->flags & RNL__JOB_MORE)
+		memcpy(rnl__thread.trace_id, job->more->carried_id, sizeof(rnl__thread.trace_id));
 	rnl__job_drop(job);
 	if (on_done)
 		call_on_done(w, job, on_done);

@@ -383,6 +383,8 @@ static void try_combinations(struct rnl_pool *pool, struct rnl_order *order,
 	job_of(&job, noop_fn, NULL);
 	job_of(&first, noop_fn, NULL);
 	must(rnl_job_set_more(&job, &more));
+	invalid(rnl_job_trace_id(&job, more.carried_id), "was never submitted");
+	invalid(rnl_job_trace_id(NULL, NULL), "rnl_job_trace_id(): id is NULL");
 	more.start_ns = 1;
 	more.when = RNL_SPACE;
 	try_submits(pool, &job, -EINVAL, "has a key, an order or a time, and is a notice");

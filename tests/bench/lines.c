@@ -198,19 +198,17 @@ static void print_figures(const struct bench_line *line)
 	}
 }
 
-/* Prints how many times better runnel is. */
+/* Prints how many times better runnel is; "-" if there is nothing to compare, or both are 0. */
 static void print_ratio(const struct bench_line *line, const struct bench_figure *beside)
 {
 	const struct bench_figure *runnel = bench_best(line, BENCH_RUNNEL);
-	double a, b;
+	const double a = runnel ? bench_summary(runnel).median : 0;
+	const double b = beside ? bench_summary(beside).median : 0;
 
-	if (!runnel || !beside) {
+	if (!runnel || !beside || (a == 0 && b == 0))
 		printf(" %-5s |", "-");
-		return;
-	}
-	a = bench_summary(runnel).median;
-	b = bench_summary(beside).median;
-	printf(" %-5.2f |", line->of->more_is_better ? a / b : b / a);
+	else
+		printf(" %-5.2f |", line->of->more_is_better ? a / b : b / a);
 }
 
 /* Prints figures that are not in the columns, except hand-written ones and ceilings. */

@@ -41,12 +41,13 @@ SUBMITS(submit_keyed_wait, 4, submit_by_key_wait(*pool, &w->job, 5, RNL_FOREVER)
 static int submit_notice(struct rnl_pool **pool)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
+	uint8_t id[16];
 	int ret;
 
 	watched_more(w)->when = RNL_SPACE;
 	ret = watched_submitted(w, rnl_submit(*pool, &w->job));
 	if (!ret)
-		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
+		expect(!rnl_job_wait(&w->job, RNL_FOREVER) && !rnl_job_trace_id(&w->job, id));
 	return drained(*pool, ret);
 }
 
@@ -255,7 +256,7 @@ const struct operation job_operations[] = {
 	JOB("rnl_submit_wait", .attr = { .max_queued = 1 }, .run = submit_wait),
 	JOB("rnl_submit_wait, rnl_job_set_key", .attr = { .max_queued = 1 },
 	    .run = submit_keyed_wait),
-	JOB("rnl_submit, rnl_job_set_more, a notice", .run = submit_notice),
+	JOB("rnl_submit, rnl_job_set_more, rnl_job_trace_id, a notice", .run = submit_notice),
 	JOB("rnl_submit, rnl_job_set_more, at a time", .functions = "rnl_job_set_key rnl_clock",
 	    .run = submit_at_times),
 	JOB("rnl_submit_many", .attr = TWO_WORKERS, .run = submit_many),

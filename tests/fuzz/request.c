@@ -4,7 +4,8 @@
  *
  * DESIGN
  * The text's buffer has exactly its size, so the address sanitizer reports each access past the
- * end. A refused head has a code and a reason; an accepted head has a path. A body in chunks has
+ * end. A refused head has a code and a reason; an accepted head has a path, and its answer a valid
+ * traceparent, whatever the head's is. A body in chunks has
  * the same content, or the same error, wherever its text is cut.
  */
 #include "config.h"
@@ -23,7 +24,8 @@
 /* Checks a head.  Returns true if a body in chunks follows. */
 static bool check_head(const char *text, size_t bytes)
 {
-	char *copy = malloc(bytes + 1);
+	char *copy = malloc(bytes + 1), trace[TRACEPARENT_BYTES];
+	unsigned char trace_id[TRACE_BYTES];
 	struct head head;
 	bool chunked;
 	int code;
@@ -38,6 +40,8 @@ static bool check_head(const char *text, size_t bytes)
 	must(code || head_find(&head, "Host") || head.old);
 	for (unsigned i = 0; i < head.nr_fields; i++)
 		must(head.fields[i].value + strlen(head.fields[i].value) < copy + bytes);
+	must(code || (traceparent_follow(&head, trace_id, trace) &&
+		      strspn(trace, "0123456789abcdef-") == TRACEPARENT_BYTES - 1));
 	chunked = !code && head.chunked;
 	free(copy);
 	return chunked;

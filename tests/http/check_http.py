@@ -21,6 +21,7 @@ import http_protocol                    # pylint: disable=unused-import
 import http_classes                     # pylint: disable=unused-import
 import http_balancer                    # pylint: disable=unused-import
 import http_refusals                    # pylint: disable=unused-import
+import http_trace                       # pylint: disable=unused-import
 import http_page                        # pylint: disable=unused-import
 import http_seen                        # pylint: disable=unused-import
 import http_ends

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Pools: attributes, ends, figures, barriers."""
+import concurrent.futures
 import gc
 import os
+import re
 import tempfile
 import threading
 import time
@@ -176,6 +178,26 @@ class Pools(unittest.TestCase):
             with self.assertRaisesRegex(runnel.Error, "nowhere"):
                 with p.trace("/nowhere/trace.json"):
                     self.fail("it began")
+
+    def test_jobs_have_the_trace_id_of_their_context(self):
+        with tempfile.TemporaryDirectory() as folder, pool() as p:
+            path = os.path.join(folder, "trace.json")
+            with p.trace(path):
+                p.submit(int).result(LONG)
+                token = runnel.trace_id.set(bytes(range(16)))
+                try:
+                    jobs = [p.submit(p.submit, int).result(LONG), p.options(at=time.monotonic()).submit(int),
+                            *p.submit_many(int, "12"), *p.chain(int, str), p.submit(int)]
+                    concurrent.futures.wait(jobs, LONG)
+                    runnel.trace_id.set(b"short")
+                    with self.assertRaisesRegex(ValueError, "must be 16 bytes"):
+                        p.submit(int)
+                finally:
+                    runnel.trace_id.reset(token)
+                p.submit(int).result(LONG)
+            with open(path, "rb") as file:
+                ids = re.findall(rb'"trace_id":"(\w+)"', file.read())
+            self.assertEqual(ids, [bytes(range(16)).hex().encode()] * (len(jobs) + 1))
 
 
 class Barriers(unittest.TestCase):
