@@ -38,6 +38,7 @@ python() {
 	has $python3 && $python3 -c 'import setuptools, cffi, numpy, pip, venv, wheel
 open(__import__("sysconfig").get_paths()["include"] + "/Python.h")' 2>/dev/null
 }
+postgresql() { has pg_config && [ -e "$(pg_config --includedir-server)/postgres.h" ] && has "$(pg_config --bindir)/initdb"; }
 # Only NVIDIA's repository for Debian has NCCL. NCCL counts as missing only if CUDA is there and apt
 # knows the package.
 nccl() {
@@ -83,6 +84,8 @@ table() {
 	modules|has nginx && [ -e /usr/share/nginx/src/configure ]|nginx nginx-dev||||
 	modules|has apache2 && has apxs|apache2 apache2-dev||||
 	modules|has varnishd && lib varnishapi|varnish libvarnishapi-dev||||
+	modules|postgresql|postgresql postgresql-server-dev-all procps||||
+	modules|has redis-server && has redis-benchmark|redis-server redis-tools||||
 	fuzz|has ${FUZZ_CC:-clang}|clang libclang-rt-dev|clang compiler-rt|clang|clang compiler-rt|clang compiler-rt
 	IN
 }
