@@ -8,6 +8,7 @@
 needs pg_config psql pgrep
 bin=$(pg_config --bindir)
 needs "$bin/initdb" "$bin/pgbench" "$(pg_config --includedir-server)/postgres.h"
+export PGOPTIONS='-c statement_timeout=120s'	# no test hangs
 as=				# a server of root is refused
 [ "$(id -u)" != 0 ] || as='setpriv --reuid=postgres --regid=postgres --init-groups'
 short "$modules/postgresql/function.c"
@@ -43,21 +44,25 @@ fails_with() {	# fails_with MESSAGE TEXT
 	! sql "$2" || complain "no error: $2"
 	says "ERROR:  $1"
 }
+asks() {	# asks NAME TEXT: its rows to $dir/NAME
+	psql -X -h "$dir/data" -U postgres -d postgres -Atq -c "/* $1 */ $2" >"$dir/$1" 2>&1 </dev/null
+}
 held() {	# held NAME: a query whose job is held while the gate is closed
 	closes_gate
-	psql -X -h "$dir/data" -U postgres -d postgres -Atq -c "/* $1 */ SELECT adler32('hold $1')" \
-		>"$dir/$1" 2>&1 </dev/null &
+	asks "$1" "SELECT adler32('hold $1')" &
 	eval "pid_$1=$!"
 	holds 1
 }
+waits() { sql "SELECT 1 / count(*) FROM pg_stat_activity WHERE query LIKE '/* $1 */%' AND wait_event = 'Extension'"; }
 one_of() { sql "SELECT $2(pid) FROM pg_stat_activity WHERE query LIKE '/* $1 */%'"; }	# one_of NAME FUNCTION
+right="SELECT adler32('Wikipedia')"
 ended_with() {	# ended_with NAME MESSAGE: of a held query
-	eval "wait \$pid_$1"
+	eval "pid=\$pid_$1"
+	await "the end of $1" not_alive "$pid" && wait "$pid"
 	grep -qF "$2" "$dir/$1" || complain "$1 has no message: $2" /dev/null "$dir/$1"
 }
 refuses_clients() { ! sql 'SELECT 1' && grep -q 'shutting down' "$dir/err"; }
 worker() { pgrep -P "$server" -f 'postgres: runnel'; }
-right="SELECT adler32('Wikipedia')"
 
 # ---- a server without the library ----
 begin
@@ -75,7 +80,7 @@ sql 'CREATE FUNCTION sums(text) RETURNS bigint LANGUAGE SQL IMMUTABLE PARALLEL S
 	SELECT (length(b) + sum(get_byte(b, i)::bigint * (length(b) - i))) % 65521 * 65536 +
 		(1 + sum(get_byte(b, i))) % 65521
 	FROM (SELECT convert_to($1, '"'UTF8'"') AS b) x, generate_series(0, length(b) - 1) AS i GROUP BY b $$;
-	CREATE TABLE texts AS SELECT i, left(repeat(md5(i::text), i / 32 + 1), i) || '"'ö'"' AS t
+	CREATE TABLE texts AS SELECT i, left(repeat(md5(i::text), 10), i % 300 + 1) || '"'ö'"' AS t
 	FROM generate_series(1, 2000) AS i' || complain 'tables'
 answers 300286872 "$right"
 answers '2000|t' 'SELECT count(*), bool_and(adler32(t) = sums(t)) FROM texts'
@@ -112,7 +117,13 @@ ends 'many clients get right answers, also while the function is replaced'
 held cancelled
 one_of cancelled pg_cancel_backend
 ended_with cancelled 'ERROR:  canceling statement due to user request'
+# Its job is still under way: the next request must not get its slot.
+asks next "$right" &
+next=$!
+await 'the next request' eval '[ -s "$dir/next" ] || waits next'
 opens_gate
+wait $next
+[ "$(cat "$dir/next")" = 300286872 ] || complain 'the next request' /dev/null "$dir/next"
 held terminated
 one_of terminated pg_terminate_backend
 ended_with terminated 'FATAL:  terminating connection due to administrator command'
@@ -121,10 +132,14 @@ held killed
 kill "$pid_killed"
 one_of killed pg_cancel_backend
 opens_gate
-for i in 1 2 3; do
-	! sql "SET statement_timeout = 1; SELECT count(adler32(t)) FROM texts" || complain 'no timeout'
-	says 'ERROR:  canceling statement due to statement timeout'
-done
+# More than there are slots. While all abandoned ones wait for the worker, requests are refused.
+{
+	echo 'SET statement_timeout = 1;'
+	yes 'SELECT count(adler32(t)) FROM texts;' | head -n 300
+} >"$dir/timeouts.sql"
+psql -X -h "$dir/data" -U postgres -d postgres -Atq -f "$dir/timeouts.sql" >"$dir/out" 2>"$dir/err"
+[ "$(grep -cE 'ERROR:  .* (statement timeout|is busy)$' "$dir/err")" = 300 ] || complain 'no timeout'
+await 'a free slot' sql "$right"
 bench 100 20 || complain 'pgbench' /dev/null "$dir/bench"
 answers 300286872 "$right"
 ends 'a query ends at once when it is cancelled or times out, or its backend is terminated'

@@ -38,7 +38,8 @@ held() {	# held NAME: the same, until the job is held
 }
 blocked() { cli info clients && grep -q "^blocked_clients:$1.\$" "$dir/out"; }
 ended_with() {	# ended_with NAME REPLY: of a held request
-	eval "wait \$pid_$1"
+	eval "pid=\$pid_$1"
+	await "the end of $1" not_alive "$pid" && wait "$pid"
 	[ "$(cat "$dir/$1")" = "$2" ] || complain "$1: not $2" /dev/null "$dir/$1"
 }
 hold_x=137691712
@@ -133,10 +134,12 @@ ended_with "c$nr" 'BUSY too many requests are queued'
 last=$((nr - 1))
 eval "kill \$pid_c$last"
 await 'the disconnect' blocked $((last - 1))
-asks again
-while await 'another client' eval "blocked $last || [ -s \"$dir/again\" ]" && grep -q BUSY "$dir/again"; do
+again() {
 	asks again
-done
+	until blocked $last || [ -s "$dir/again" ]; do sleep 0.1; done
+	[ ! -s "$dir/again" ]
+}
+await 'a place' again
 opens_gate
 ended_with again 348193736
 ended_with c1 175899228

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A PostgreSQL function, adler32(text), whose work runs on a pool. For PostgreSQL 15 and later.
+ * A PostgreSQL function, adler32(text), whose work runs on a pool. It needs PostgreSQL 15, or later.
  *
  *	cc -shared -fPIC -I.. -I$(pg_config --includedir-server) -o adler32.so function.c worker.c \
  *		../adler/adler.c ../adler/device.c $(pkg-config --cflags --libs runnel)

@@ -46,9 +46,10 @@ static void answer(int i, int result)
 		turn(slot, ABANDONED, FREE);
 }
 
-static void submit_requests(void)
+/* Returns false if the device has failed: the next process takes the other requests. */
+static bool submit_requests(void)
 {
-	for (int i = 0; i < NR_SLOTS; i++) {
+	for (int i = 0; i < NR_SLOTS && !failed; i++) {
 		struct slot *slot = &shared->slots[i];
 		int ret = 0;
 
@@ -59,12 +60,11 @@ static void submit_requests(void)
 		} else if (pg_atomic_read_u32(&slot->state) == ABANDONED) {
 			rnl_job_cancel(&jobs[i].job);
 		}
-		failed |= ret == -EIO;
-		if (ret == -EIO && turn(slot, RUNNING, FULL))
-			return;			/* the next process takes this request */
-		if (ret)
+		failed = ret == -EIO;
+		if (ret && !(failed && turn(slot, RUNNING, FULL)))
 			answer(i, ret);
 	}
+	return !failed;
 }
 
 static void reap(void)
@@ -100,8 +100,7 @@ PGDLLEXPORT void runnel_worker(Datum arg)
 	}
 	if (ret)
 		proc_exit(1);
-	while (!failed && !ShutdownRequestPending) {
-		submit_requests();
+	while (!ShutdownRequestPending && submit_requests()) {
 		WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_SOCKET_READABLE | WL_EXIT_ON_PM_DEATH,
 				  rnl_cq_fd(cq), -1, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
