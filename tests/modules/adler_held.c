@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In place of examples/modules/adler/device.c: a kernel for the host device and for the double of the
- * CUDA runtime that obeys the first word of its text. "hold": the kernel appends a line to the file
- * $MODULE_GATE.held, and ends when there is no file $MODULE_GATE. "fail": the double fails with a
- * sticky error.
+ * In place of examples/modules/adler/device.c, for the host device and the double of the CUDA runtime.
+ * The first word of a text is obeyed. "hold": its job's worker appends a line to the file
+ * $MODULE_GATE.held, and waits until there is no file $MODULE_GATE. "fail": the kernel makes the
+ * double fail with a sticky error.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,10 @@
 
 #include "examples/modules/adler/adler.h"
 #include "fake_cudart/fake_cudart.h"
+
+/* The modules are compiled with -Drnl_copy=adler_copy. */
+#undef rnl_copy
+int rnl_copy(void *dst, const void *src, size_t bytes);
 
 /* Undefined without the double. */
 #pragma weak fake_launch
@@ -34,15 +38,22 @@ static void hold(const char *gate)
 		usleep(1000);
 }
 
+/* Called by the job's function, first for the text. */
+int adler_copy(void *dst, const void *src, size_t bytes)
+{
+	const char *gate = getenv("MODULE_GATE");
+
+	if (gate && bytes > 4 && !memcmp(src, "hold", 4))
+		hold(gate);
+	return rnl_copy(dst, src, bytes);
+}
+
 static void obey(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct adler_args *a = args;
-	const char *word = a->bytes < 4 ? "" : (const char *)a->text, *gate = getenv("MODULE_GATE");
 
-	if (gate && !strncmp(word, "hold", 4))
-		hold(gate);
 	adler_grid(grid, block, args);
-	if (fake_fail_sticky && !strncmp(word, "fail", 4))
+	if (fake_fail_sticky && a->bytes == 4 && !memcmp(a->text, "fail", 4))
 		fake_fail_sticky(ILLEGAL_ADDRESS);
 }
 

@@ -82,7 +82,8 @@ static char *set_location(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 }
 
 static ngx_command_t commands[] = {
-	{ ngx_string("adler_pool"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE3, set_pool, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL },
+	{ ngx_string("adler_pool"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE3, set_pool, NGX_HTTP_MAIN_CONF_OFFSET,
+	  0, NULL },
 	{ ngx_string("adler"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_location, 0, 0, NULL },
 	ngx_null_command
 };

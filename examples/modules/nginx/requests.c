@@ -9,7 +9,9 @@
  */
 #include "module.h"
 
+#ifndef PATIENCE_MS
 #define PATIENCE_MS 30000	/* then the job is cancelled, unless it has started */
+#endif
 
 struct request {
 	struct adler adler;
@@ -22,14 +24,16 @@ struct request {
 static void answer(ngx_http_request_t *r)
 {
 	struct request *q = ngx_http_get_module_ctx(r, ngx_http_adler_module);
-	const int result = q->done ? q->adler.job.result : 0;
-	ngx_http_complex_value_t text = { .value = { 9, ngx_pnalloc(r->pool, 10) } };
+	ngx_http_complex_value_t text = { .value.len = 9 };
 	ngx_str_t type = ngx_string("text/plain");
+	int result;
 
 	if (!q->done)
 		return;
+	result = q->adler.job.result;
 	if (result < 0)
 		ngx_log_error(NGX_LOG_ERR, r->connection->log, 0, "adler: %s", rnl_strerror(result));
+	text.value.data = ngx_pnalloc(r->pool, text.value.len);
 	if (result < 0 || !text.value.data) {
 		ngx_http_finalize_request(r, result == -ECANCELED ? NGX_HTTP_SERVICE_UNAVAILABLE :
 								    NGX_HTTP_INTERNAL_SERVER_ERROR);
