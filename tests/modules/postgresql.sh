@@ -13,7 +13,7 @@ as=				# a server of root is refused
 [ "$(id -u)" != 0 ] || as='setpriv --reuid=postgres --regid=postgres --init-groups'
 short "$modules/postgresql/function.c"
 short "$modules/postgresql/worker.c"
-builds adler32.so -fvisibility=default -isystem "$(pg_config --includedir-server)" -Wno-unused-parameter \
+builds adler32.so -isystem "$(pg_config --includedir-server)" -Wno-unused-parameter \
 	-Wno-sign-compare "$modules/postgresql/function.c" "$modules/postgresql/worker.c"
 
 mkdir "$dir/data" && chmod 700 "$dir/data"
@@ -53,8 +53,8 @@ held() {	# held NAME: a query whose job is held while the gate is closed
 	eval "pid_$1=$!"
 	holds 1
 }
-waits() { sql "SELECT 1 / count(*) FROM pg_stat_activity WHERE query LIKE '/* $1 */%' AND wait_event = 'Extension'"; }
-one_of() { sql "SELECT $2(pid) FROM pg_stat_activity WHERE query LIKE '/* $1 */%'"; }	# one_of NAME FUNCTION
+one_of() { sql "SELECT $2 FROM pg_stat_activity WHERE query LIKE '/* $1 */%'"; }	# one_of NAME EXPRESSION
+waits() { one_of "$1" wait_event && grep -qx Extension "$dir/out"; }
 right="SELECT adler32('Wikipedia')"
 ended_with() {	# ended_with NAME MESSAGE: of a held query
 	eval "pid=\$pid_$1"
@@ -115,7 +115,7 @@ ends 'many clients get right answers, also while the function is replaced'
 
 # ---- queries that end early ----
 held cancelled
-one_of cancelled pg_cancel_backend
+one_of cancelled 'pg_cancel_backend(pid)'
 ended_with cancelled 'ERROR:  canceling statement due to user request'
 # Its job is still under way: the next request must not get its slot.
 asks next "$right" &
@@ -125,12 +125,12 @@ opens_gate
 wait $next
 [ "$(cat "$dir/next")" = 300286872 ] || complain 'the next request' /dev/null "$dir/next"
 held terminated
-one_of terminated pg_terminate_backend
+one_of terminated 'pg_terminate_backend(pid)'
 ended_with terminated 'FATAL:  terminating connection due to administrator command'
 opens_gate
 held killed
 kill "$pid_killed"
-one_of killed pg_cancel_backend
+one_of killed 'pg_cancel_backend(pid)'
 opens_gate
 # More than there are slots. While all abandoned ones wait for the worker, requests are refused.
 {

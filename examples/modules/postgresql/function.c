@@ -10,9 +10,9 @@
  *		LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
  *
  * DESIGN
- * A background worker has the only pool (worker.c). Each backend could have one, but then
- * each would start CUDA at its first call and occupy some hundred megabytes of the GPU for its context,
- * and kernels of different processes would take turns.
+ * A background worker has the only pool (worker.c). Each backend could have one, but then each would
+ * start CUDA at its first call and occupy memory of the GPU for its context, and kernels of different
+ * backends would take turns.
  * A backend copies its text to a slot and sleeps on its latch. A cancel of the query, a timeout, or the
  * end of the backend leave that sleep at once, by longjmp() or exit(). They may, because no job uses
  * memory of the backend: the slot is abandoned, and the worker frees it when the job is done.
@@ -39,7 +39,7 @@ char *runnel_device;
 static shmem_request_hook_type next_request;
 static shmem_startup_hook_type next_startup;
 
-/* On ERROR and FATAL. The worker may turn the slot meanwhile. */
+/* On ERROR and FATAL. The worker may turn the slot between two tries. */
 static void leave(int code, Datum arg)
 {
 	struct slot *slot = (struct slot *)DatumGetPointer(arg);
@@ -55,16 +55,16 @@ PGDLLEXPORT Datum runnel_adler32(PG_FUNCTION_ARGS)
 	const uint32 bytes = VARSIZE_ANY_EXHDR(arg);
 	struct slot *slot;
 	uint32 sum;
-	int i = 0, result;
+	int i, result;
 
 	if (!shared)
 		ereport(ERROR, errmsg("the library of adler32() is not in shared_preload_libraries"));
 	if (bytes > TEXT_MAX)
 		ereport(ERROR, errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			errmsg("adler32() takes at most %d bytes", TEXT_MAX));
-	while (i < NR_SLOTS && !turn(&shared->slots[i], FREE, TAKEN))
-		i++;
-	if (i == NR_SLOTS || !shared->worker)
+	for (i = shared->worker ? 0 : NR_SLOTS; i < NR_SLOTS && !turn(&shared->slots[i], FREE, TAKEN); i++)
+		;
+	if (i == NR_SLOTS)
 		ereport(ERROR, errcode(ERRCODE_INSUFFICIENT_RESOURCES), errmsg("adler32() is busy"));
 	slot = &shared->slots[i];
 	slot->backend = MyLatch;

@@ -19,7 +19,7 @@ enum slot_state { FREE, TAKEN, FULL, RUNNING, DONE, ABANDONED };
 struct shared {
 	Latch *worker;			/* NULL until the first one runs */
 	struct slot {
-		pg_atomic_uint32 state;	/* tells who may use the other fields and the text */
+		pg_atomic_uint32 state;	/* decides who may use the other fields and the text */
 		Latch *backend;
 		uint32 bytes, sum;
 		int result;		/* 0, or of runnel */

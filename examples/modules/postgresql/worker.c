@@ -11,7 +11,7 @@
  * go to the standard error output, which is the server's log.
  * The process always exits with 1: the postmaster starts it again after a second, unless the server is
  * being shut down. After 0 it would not. So a failed device costs the requests that were on it, and
- * pg_terminate_backend() restarts the pool. The next process ends what a killed one has left.
+ * SIGTERM restarts the pool. The next process answers what this one has left, with an error.
  */
 #include "slots.h"
 
