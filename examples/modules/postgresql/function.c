@@ -5,7 +5,8 @@
  *	cc -shared -fPIC -I.. -I$(pg_config --includedir-server) -o adler32.so function.c worker.c \
  *		../adler/adler.c ../adler/device.c $(pkg-config --cflags --libs runnel)
  *	cp adler32.so $(pg_config --pkglibdir)
- *	postgresql.conf: shared_preload_libraries = 'adler32', runnel.device = 'cuda'
+ *	postgresql.conf: shared_preload_libraries = 'adler32'
+ *	(for a GPU ../adler/device.cu, by nvcc, in place of device.c, and runnel.device = 'cuda')
  *	CREATE FUNCTION adler32(text) RETURNS bigint AS 'adler32', 'runnel_adler32'
  *		LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
  *
