@@ -9,7 +9,7 @@
 # Nothing works without core. If packages of another group are missing, what needs them is not
 # built and not tested; configure and the tests say so.
 set -u
-groups='core check probes http bench many gpu fuzz python'
+groups='core check probes http bench many gpu fuzz python modules'
 about() {
 	case $1 in
 	core) echo 'the library, runnel, and make demo' ;;
@@ -21,6 +21,7 @@ about() {
 	gpu) echo 'runnel lint and runnel report' ;;
 	fuzz) echo 'make fuzz, with the groups http and gpu' ;;
 	python) echo 'the Python package, its wheel and its tests' ;;
+	modules) echo 'tests of examples/modules in their servers' ;;
 	*) return 1 ;;
 	esac
 }
@@ -37,6 +38,7 @@ python() {
 	has $python3 && $python3 -c 'import setuptools, cffi, numpy, pip, venv, wheel
 open(__import__("sysconfig").get_paths()["include"] + "/Python.h")' 2>/dev/null
 }
+postgresql() { has pg_config && [ -e "$(pg_config --includedir-server)/postgres.h" ] && has "$(pg_config --bindir)/initdb"; }
 # Only NVIDIA's repository for Debian has NCCL. NCCL counts as missing only if CUDA is there and apt
 # knows the package.
 nccl() {
@@ -79,6 +81,11 @@ table() {
 	many|nccl|libnccl-dev||||
 	gpu|lib libelf '>=' 0.170|libelf-dev|elfutils-libelf-devel|libelf-devel|libelf|elfutils-dev
 	python|python|python3-cffi python3-dev python3-numpy python3-pip python3-setuptools python3-venv python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python-cffi python-numpy python-pip python-setuptools python-wheel|py3-cffi py3-numpy py3-pip py3-setuptools py3-wheel python3-dev
+	modules|has nginx && [ -e /usr/share/nginx/src/configure ]|nginx nginx-dev||||
+	modules|has apache2 && has apxs|apache2 apache2-dev||||
+	modules|has varnishd && lib varnishapi|varnish libvarnishapi-dev||||
+	modules|postgresql|postgresql postgresql-server-dev-all procps||||
+	modules|has redis-server && has redis-benchmark|redis-server redis-tools||||
 	fuzz|has ${FUZZ_CC:-clang}|clang libclang-rt-dev|clang compiler-rt|clang|clang compiler-rt|clang compiler-rt
 	IN
 }

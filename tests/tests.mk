@@ -7,6 +7,7 @@
 #	cuda	an application in CUDA C, as nvcc links it when not told otherwise
 #	cli	scripts: the programs from outside
 #	package	scripts: what is built and installed
+#	modules	scripts: examples/modules in their servers
 #	tree	scripts: what does not depend on how the library is built
 #
 # A unit test or a script that runs on several devices says so in a comment of its own:
@@ -234,7 +235,7 @@ TIMEOUT ?=
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
 # FILE:DEVICE,DEVICE of those that say their devices.
 declared := $(shell cd $(srcdir)/tests && awk '/^(.| .) devices: / { \
-	sub(/^.*devices: /, ""); gsub(/ /, ","); print FILENAME ":" $$0 }' unit/*.c cli/*.sh)
+	sub(/^.*devices: /, ""); gsub(/ /, ","); print FILENAME ":" $$0 }' unit/*.c cli/*.sh modules/*.sh)
 says = $(firstword $(subst :, ,$1))
 devices = $(filter-out $(if $(fakes),,fake),$(subst $(comma), ,$(lastword $(subst :, ,$1))))
 on_devices = $(foreach d,$(declared),$(if $(filter $1,$(suffix $(call says,$d))),\
@@ -247,7 +248,7 @@ RUNS := $(filter-out $(foreach d,$(declared),tests/$(basename $(call says,$d))),
 	$(foreach t,$(TESTS_SO),host:$t $(if $(fakes),fake:$t) cuda:$t) \
 	$(call on_devices,.sh,$(srcdir)/) \
 	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) \
-	$(call scripts_in,cli) $(call scripts_in,package) $(if $(filter no,$(TREE)),,$(call scripts_in,tree))
+	$(call scripts_in,cli) $(filter-out %/lib.sh,$(call scripts_in,modules)) $(call scripts_in,package) $(if $(filter no,$(TREE)),,$(call scripts_in,tree))
 # unit/park of tests/unit/park, cli/tool of host:SRCDIR/tests/cli/tool.sh.
 name_of = $(basename $(patsubst tests/%,%,$(patsubst $(srcdir)/tests/%,%,$(lastword $(subst :, ,$1)))))
 wanted = $(foreach r,$1,$(if $(filter $T,$(call name_of,$r)),$r))
@@ -255,7 +256,7 @@ wanted = $(foreach r,$1,$(if $(filter $T,$(call name_of,$r)),$r))
 names = $(call name_of,$1) $(firstword $(subst :, ,$1)):$(call name_of,$1)
 chosen = $(foreach r,$(call wanted,$(RUNS)),$(if $(filter $(NOT),$(call names,$r)),,$r))
 # What takes long begins first, so that no lane is left alone with it at the end.
-LONG := tree/model unit/countdown cli/% stress/% unit/%
+LONG := tree/model unit/countdown cli/% modules/% stress/% unit/%
 each_once = $(if $1,$(firstword $1) $(call each_once,$(filter-out $(firstword $1),$1)))
 runs = $(call each_once,$(foreach l,$(LONG),$(foreach r,$(chosen),$(if $(filter $l,$(call name_of,$r)),$r))) $(chosen))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
@@ -327,7 +328,7 @@ check-http http-page: serve
 endif
 .PHONY: abi check check-all check-http http-page check-mutants coverage coverage-report fuzz tests torture
 
-tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart fuzz lib package sim sim/src/pool sim/src/sys stress torture tree unit,tests/$d)
+tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart fuzz lib modules package sim sim/src/pool sim/src/sys stress torture tree unit,tests/$d)
 clean_tests = rm -rf tests/fuzz/found tests/fuzz/objects $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
 	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline small_jobs stream_kinds torture,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage build-sim

@@ -74,11 +74,11 @@ BUILDS = {
     'clang': Build(['CC=clang', 'CXX=clang++', 'CPPFLAGS=-DRNL__NEAR_WRAP', '--enable-werror', '--with-cuda=no'],
                    'unit/* api/*', but=NO_DOUBLE, env={'RNL_TEST_SCALE': '3'}, compiler='clang'),
     'asan': Build(['--enable-werror', '--with-cuda=auto', '--enable-sanitizer=address,undefined'], '*',
-                  but=['tree/*', 'make/*']),
+                  but=['tree/*', 'make/*', 'modules/*']),
     # Tests that compute for long in one thread, or have no threads of ours, only run in asan.
     'tsan': Build(['CC=clang', '--enable-werror', '--with-cuda=auto', '--enable-sanitizer=thread'], '*',
-                  but=['tree/*', 'make/*', 'cli/bench_*', 'cli/causes', 'cli/lint', 'cli/report', 'package/headers',
-                       'package/install', 'package/manual'],
+                  but=['tree/*', 'make/*', 'modules/*', 'cli/bench_*', 'cli/causes', 'cli/lint', 'cli/report',
+                       'package/headers', 'package/install', 'package/manual'],
                   env={'RNL_TORTURE_SECONDS': '30', 'NOT': 'fake:unit/countdown fake:cli/http host:cli/buckets '
                        'host:cli/loader host:cli/pipeline host:cli/tool'}, compiler='clang'),
     'aarch64': Build(['--host=aarch64-linux-gnu', '--enable-werror', '--with-cuda=no', '--without-mpi'], CORE_OF_ARM,
@@ -164,7 +164,8 @@ def tests():
     """Returns the names of all sets."""
     names = []
     for name in files():
-        kind = re.fullmatch(r'tests/((?:unit|api|stress)/\w[\w-]*)\.c|tests/((?:cli|package|tree)/\w[\w-]*)\.sh', name)
+        kind = re.fullmatch(r'tests/((?:unit|api|stress)/\w[\w-]*)\.c|'
+                            r'tests/((?:cli|modules(?!/lib\.)|package|tree)/\w[\w-]*)\.sh', name)
         if kind:
             names.append(kind[1] or kind[2])
     return sorted(names + list(TARGETS))

@@ -38,7 +38,7 @@ core='gcc libc6-dev liburcu-dev make pkg-config'
 system
 stub apt-get
 deps 0
-rows 9 '^deps: [a-z]+ \(.+\): missing: [a-z]'
+rows 10 '^deps: [a-z]+ \(.+\): missing: [a-z]'
 called "^apt-get -q install .* $core\$"
 called_not ' (check|libevent-dev|chromium)'
 deps 0 core check autoconf
@@ -49,7 +49,7 @@ ends 'root has core installed, and what is named'
 
 deps 0 --help
 prints '^usage: deps\.sh '
-rows 9 '^  [a-z]+ +[a-zA-Z]'
+rows 10 '^  [a-z]+ +[a-zA-Z]'
 [ ! -e "$dir/calls" ] || complain 'it runs something' "$dir/calls" /dev/null
 deps 2 --install
 says 'deps: there is no option --install: sh deps.sh --help'

@@ -34,6 +34,15 @@ link_dead() {
 		done
 	done
 }
+# The lines of a code block below <!-- from FILE --> are lines of that file, in this order.
+code_differs() {
+	(cd "$root" && awk '/^<!-- from .* -->$/ { from = $3; next }
+		/^```/ { if (from && !inside) inside = 1; else if (inside) { close(from); from = ""; inside = 0 } next }
+		inside {
+			while ((found = getline line <from) > 0 && line != $0);
+			if (found <= 0) { print FILENAME ": not in " from ": " $0; close(from); from = ""; inside = 0 }
+		}' docs/*.md)
+}
 # Each word has one meaning: it is in one row.
 word_twice() {
 	sed -nE 's/^\| (\*\*[^|]*) \|.*/\1/p' "$root/docs/words.md" | grep -oE '\*\*[a-z ]+\*\*' | sort | uniq -d
@@ -75,6 +84,9 @@ holds 'the tables of docs/tables.py are those of the sources' table_outdated \
 holds 'each link of a document leads somewhere' link_dead \
 	README.md 's/docs\/guide.md#barriers/docs\/guide.md#barrier/' 'no heading docs/guide.md#barrier' \
 	docs/design.md 's/\(words\.md/(wods.md/' 'no wods.md'
+holds 'code that is from a file of the tree is in that file' code_differs \
+	docs/embedding.md 's/^\tr->main->blocked\+\+;/\tr->blocked++;/' 'not in examples/modules/nginx/requests.c' \
+	examples/modules/varnish/vmod_adler.c 's/FOREVER/NOT_FOREVER/' 'not in examples/modules/varnish/vmod_adler.c'
 holds 'each word has one row of docs/words.md' word_twice \
 	docs/words.md 's/^\| \*\*room\*\*/| **order**/' '**order**'
 done_testing
