@@ -77,6 +77,7 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	code = device->info.cuda ? rnl__units_error() : 0;
 	if (code) {
 		job->device_error = code;
+		rnl__unit_tell_failed(w, (rnl__function *)job->fn, code);
 		code = device->ops->errno_of(device, code);
 	}
 	if (ret >= 0 && rnl__thread.error)
