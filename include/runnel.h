@@ -438,10 +438,11 @@ struct rnl_job {
  *	A pthread_cancel() of a worker has no effect.
  *	Its return value becomes the job's result: 0 or a positive number means success, a negative
  *	errno fails the job. A positive errno (return EIO) means success, too; the pool's log
- *	reports the first positive result. If an rnl_copy(), rnl_fill() or rnl_launch() in the
- *	function failed, the job fails, whatever the function returned. If a CUDA call or a
- *	<<<...>>> in it failed, the job fails as well, provided that runnel/cuda.h is included by
- *	the unit of that call, or by another unit that uses the same copy of the CUDA runtime.
+ *	reports the first positive result, as a warning if it is EIO or another common errno. If
+ *	an rnl_copy(), rnl_fill() or rnl_launch() in the function failed, the job fails, whatever
+ *	the function returned. If a CUDA call or a <<<...>>> in it failed, the job fails as well,
+ *	provided that runnel/cuda.h is included by the unit of that call, or by another unit that
+ *	uses the same copy of the CUDA runtime.
  * A job that is done may be submitted again without another rnl_job_init(); it keeps its settings.
  * Return: 0; -EINVAL job is NULL.
  * Since: 0.1

@@ -90,6 +90,23 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	return ret;
 }
 
+/* Returns true if a positive result is probably meant as an error. */
+static bool run_is_errno(int result)
+{
+	switch (result) {
+	case EIO:
+	case ENOMEM:
+	case EINVAL:
+	case ENODEV:
+	case ENOTSUP:
+	case ETIMEDOUT:
+	case ECANCELED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /*
  * A positive result is a value.  If a function means an error by it, its job succeeds by mistake,
  * so the pool logs once that the result is taken for a value.
@@ -103,7 +120,7 @@ static void run_log_positive(struct rnl__worker *w, struct rnl_job *job, int res
 	    atomic_exchange_explicit(&w->pool->positive_logged, true, memory_order_relaxed))
 		return;
 	rnl__symbol((const void *)(uintptr_t)job->fn, name, sizeof(name));
-	rnl__pool_log(w->pool, RNL_LOG_INFO, "%s returned %d, a value: its job has succeeded, and so "
+	rnl__pool_log(w->pool, run_is_errno(result) ? RNL_LOG_WARNING : RNL_LOG_INFO, "%s returned %d, a value: its job has succeeded, and so "
 		      "do others with such results. An error is a negative number: return -EIO, not "
 		      "EIO", name, result);
 }

@@ -324,10 +324,10 @@ TEST(without_a_log_errors_and_warnings_go_to_stderr)
 
 /* ---- RUNNEL_LOG ------------------------------------------------------------------------- */
 
-static int returns_five(struct rnl_job *job)
+static int returns_three(struct rnl_job *job)
 {
 	(void)job;
-	return 5;
+	return 3;
 }
 
 /*
@@ -350,8 +350,8 @@ static void stderr_of(const char *level, rnl_log_fn *fn, void *arg, char *text, 
 	pool = pool_of(1);
 	submit_job(pool, &job, wait_for_itself_fn, NULL);
 	must(rnl_job_wait(&job, RNL_FOREVER));
-	submit_job(pool, &job, returns_five, NULL);
-	ck_assert_int_eq(result_of(&job), 5);
+	submit_job(pool, &job, returns_three, NULL);
+	ck_assert_int_eq(result_of(&job), 3);
 	rnl_pool_destroy(pool);
 	rnl_set_log(NULL, NULL);
 	ck_assert_int_eq(dup2(old, 2), 2);
@@ -377,6 +377,34 @@ TEST(the_variable_runnel_log_is_the_least_severe_level_on_stderr, .loops = 5)
 		ck_assert_msg(strstr(text, "1 workers with per-thread streams"), "%s", text);
 	if (most == RNL_LOG_DEBUG && !on_host())
 		ck_assert_msg(strstr(text, "hardware queues: CUDA_DEVICE_MAX_CONNECTIONS is"), "%s", text);
+}
+
+static int returns_eio(struct rnl_job *job)
+{
+	(void)job;
+	return EIO;
+}
+
+static void note_level(void *arg, enum rnl_log_level level, const char *msg)
+{
+	_Atomic int *noted = arg;
+
+	if (strstr(msg, "a value: its job has succeeded"))
+		*noted = (int)level;
+}
+
+TEST(a_positive_errno_is_a_warning_and_another_value_an_info)
+{
+	for (int i = 0; i < 2; i++) {
+		_Atomic int noted = -1;
+		struct rnl_pool *pool = pool_of(1, .log = note_level, .log_arg = (void *)&noted);
+		struct rnl_job job;
+
+		submit_job(pool, &job, i ? returns_eio : returns_three, NULL);
+		ck_assert_int_gt(result_of(&job), 0);
+		rnl_pool_destroy(pool);
+		ck_assert_int_eq(noted, i ? RNL_LOG_WARNING : RNL_LOG_INFO);
+	}
 }
 
 static void count_levels(void *arg, enum rnl_log_level level, const char *msg)
