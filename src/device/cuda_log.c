@@ -36,15 +36,14 @@ static struct {
 struct reason {
 	uint32_t tid;
 	int code;			/* 0: the call has not returned yet */
-	char call[48];
-	char text[160];
+	char text[200];
 };
 static struct reason reasons[REASONS];
 static pthread_mutex_t reasons_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the driver's messages ------------------------------------------------ */
 
-/* Copies the first name of a CUDA function in the message, or "". */
+/* Copies the first name of a CUDA function in the message, or "": for the guard. */
 static void read_call(char *call, size_t bytes, const char *message, size_t length)
 {
 	const char *end = message + length;
@@ -63,17 +62,19 @@ static void read_call(char *call, size_t bytes, const char *message, size_t leng
 	call[n] = '\0';
 }
 
-/* Copies the text, as one line. */
-static void read_text(struct reason *r, const char *message, size_t length)
+/* Appends a message, as one line. */
+static void add_text(struct reason *r, const char *message, size_t length)
 {
-	const size_t nr = rnl__smaller(length, sizeof(r->text) - 1);
+	size_t nr = strlen(r->text);
 
-	for (size_t i = 0; i < nr; i++)
-		r->text[i] = iscntrl((unsigned char)message[i]) ? ' ' : message[i];
-	r->text[nr] = '\0';
+	if (nr)
+		nr += (size_t)snprintf(r->text + nr, sizeof(r->text) - nr, ". ");
+	for (size_t i = 0; i < length && nr + 1 < sizeof(r->text); i++)
+		r->text[nr++] = iscntrl((unsigned char)message[i]) ? ' ' : message[i];
+	r->text[rnl__smaller(nr, sizeof(r->text) - 1)] = '\0';
 }
 
-/* Several texts may come before the call returns: the first is the most exact. */
+/* Several messages may come before the call returns: the first is the most exact. */
 static void note_message(struct reason *r, const char *message, size_t length)
 {
 	const bool returns = length > strlen(RETURNING) &&
@@ -81,12 +82,10 @@ static void note_message(struct reason *r, const char *message, size_t length)
 
 	if (r->tid != rnl__thread_tid() || r->code)
 		*r = (struct reason){ .tid = rnl__thread_tid() };
-	if (returns) {
+	if (returns)
 		r->code = (int)strtol(message + strlen(RETURNING), NULL, 10);
-		read_call(r->call, sizeof(r->call), message, length);
-	} else if (!r->text[0]) {
-		read_text(r, message, length);
-	}
+	if (returns || !r->text[0])
+		add_text(r, message, length);
 }
 
 static void read_message(void *unused, int level, char *message, size_t length)
@@ -109,8 +108,7 @@ void rnl__cuda_log_reason(int code, char text[RNL__WHY_BYTES])
 	if (pthread_mutex_trylock(&reasons_lock))
 		return;
 	if (r->tid == rnl__thread_tid() && r->code && (!code || r->code == code)) {
-		snprintf(text, RNL__WHY_BYTES, "; the driver's reason (%s): %s", r->call,
-			 r->text[0] ? r->text : "none");
+		snprintf(text, RNL__WHY_BYTES, "; the driver: %s", r->text);
 		r->tid = 0;
 	}
 	pthread_mutex_unlock(&reasons_lock);

@@ -43,7 +43,7 @@ static void one_line_has(const char *text, const char *reason)
 			test_skip("this CUDA gives no reasons"); \
 	} while (0)
 
-#define REASON "; the driver's reason (cu"
+#define REASON "; the driver: "
 
 static int fills_the_stack(struct rnl_job *job)
 {
@@ -108,9 +108,27 @@ TEST(a_job_that_fails_by_its_own_cuda_call_is_named_with_the_reason)
 	job_of(&job, fails_by_itself, NULL);
 	ck_assert_int_eq(submit_and_wait(pool, &job), -EINVAL);
 	one_line_has("fails_by_itself(): a CUDA call in it failed with CUDA error 1 (", REASON);
-	ck_assert_ptr_nonnull(strstr(heard.text, test_fake() ? "): the double does not like this call\n" :
-							       "): invalid memset range"));
+	ck_assert_ptr_nonnull(strstr(heard.text, test_fake() ?
+				   "; the driver: the double does not like this call. Returning 1 (CUDA_ERROR_1) "
+				   "from cudaMemsetAsync\n" :
+				   "; the driver: invalid memset range"));
 	rnl_pool_destroy(pool);
+}
+
+TEST(a_pool_whose_workers_get_no_stream_has_it)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+
+	if (!test_fake())
+		test_skip("a call fails by the double's plan");
+	must(CUDA(int (*)(const char *), "fake_plan")("logs,fail=cudaStreamQuery:1:46"));
+	hear(&heard, &attr);
+	attr.device = test_device();
+	attr.nr_workers = 1;
+	ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EIO);
+	one_line_has("a worker's stream: CUDA makes no stream on cuda:0 (", REASON);
+	ck_assert_uint_eq(CUDA(unsigned (*)(void), "fake_listeners")(), 0);
 }
 
 TEST(a_job_that_handles_its_error_leaves_no_line_and_no_reason)
