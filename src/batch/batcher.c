@@ -337,8 +337,8 @@ static int make_batcher(struct rnl_batcher **bp, struct rnl_pool *pool, const st
 
 static void log_batcher(const struct rnl_batcher *b, const struct rnl_batcher_attr *attr)
 {
-	rnl__pool_log(b->pool, RNL_LOG_DEBUG, CREATE ": %u parts; slabs of %u requests, %u now and %u at "
-		      "most; batches of %u requests, %u at the same time; %s; the resident kernel is %s",
+	rnl__pool_log(b->pool, RNL_LOG_DEBUG, CREATE ": %u parts; slabs of %u requests, %u now, at most "
+		      "%u; batches of %u requests, %u at the same time; %s; the resident kernel is %s",
 		      b->nr_parts, b->nr_slots, attr->nr_slabs, attr->max_slabs, b->max_batch,
 		      attr->max_in_flight, b->small_bytes ? "small batches are not copied" :
 		      "all batches are copied", b->resident ? "on" : "off");

@@ -259,8 +259,8 @@ static bool warn_of_held(struct rnl_batcher *b, const struct rnl_request *reques
 		return false;
 	rnl__log_limited(&b->pool->log, RNL_LOG_WARNING, RESERVE ": request %p waits, and no request is "
 			 "under way: all outputs are those of done requests that were not released, or "
-			 "all slabs have slots that were not committed. Call rnl_request_release() before "
-			 "a wait, or wait with a timeout", (const void *)request);
+			 "all slabs have slots that were not committed. Release done requests before a "
+			 "wait, or wait with a timeout", (const void *)request);
 	return true;
 }
 

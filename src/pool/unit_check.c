@@ -96,8 +96,8 @@ static void unit_tell(struct rnl_pool *pool, uint32_t what, rnl__function *fn, i
 
 void rnl__unit_tell_failed(struct rnl__worker *w, rnl__function *fn, int code)
 {
-	static const char format[] = "%s(): a CUDA call in it failed with CUDA error %d (%s), so its job "
-				     "fails%s";
+	static const char format[] = "%s(): a CUDA call in it failed with CUDA error %d (%s), so its "
+				     "job fails%s";
 	char name[SYMBOL_BYTES], reason[RNL__WHY_BYTES];
 
 	if (!rnl__log_admits(&w->pool->log, RNL_LOG_ERROR, format))

@@ -79,8 +79,8 @@ static int level_read(void)
 	/* relaxed: each thread that reads the variable finds the same */
 	atomic_store_explicit(&level_set, level, memory_order_relaxed);
 	if (value && level == LEVEL_UNSET)
-		rnl__log(NULL, RNL_LOG_WARNING, "RUNNEL_LOG is \"%.40s\"; it must be error, warning, info "
-			 "or debug: it is ignored", value);
+		rnl__log(NULL, RNL_LOG_WARNING, "RUNNEL_LOG is \"%.40s\"; it must be error, warning, "
+			 "info or debug: it is ignored", value);
 	return level;
 }
 

@@ -120,9 +120,9 @@ static void run_log_positive(struct rnl__worker *w, struct rnl_job *job, int res
 	    atomic_exchange_explicit(&w->pool->positive_logged, true, memory_order_relaxed))
 		return;
 	rnl__symbol((const void *)(uintptr_t)job->fn, name, sizeof(name));
-	rnl__pool_log(w->pool, run_is_errno(result) ? RNL_LOG_WARNING : RNL_LOG_INFO, "%s returned %d, a value: its job has succeeded, and so "
-		      "do others with such results. An error is a negative number: return -EIO, not "
-		      "EIO", name, result);
+	rnl__pool_log(w->pool, run_is_errno(result) ? RNL_LOG_WARNING : RNL_LOG_INFO,
+		      "%s returned %d, a value: its job has succeeded, and so do others with such "
+		      "results. An error is a negative number: return -EIO, not EIO", name, result);
 }
 
 /* Like call(), but also records the call for health and statistics.  @now: a timed job's start. */

@@ -447,8 +447,10 @@ TEST(a_wait_for_outputs_that_only_a_release_can_free_is_logged_once)
 {
 	struct rnl_request requests[FULL];
 	_Atomic unsigned nr_warnings = 0;
-	struct rnl_pool *pool = pool_of(1, .log = count_held, .log_arg = (void *)&nr_warnings, .stuck_ms = 5);
+	struct rnl_pool *pool = pool_of(1, .log = count_held, .log_arg = (void *)&nr_warnings,
+					.stuck_ms = 5);
 	struct gate gate = GATE_INIT;
+	struct rnl_request late;
 	struct reserving r;
 	struct call call;
 	struct kind kind;
@@ -459,8 +461,8 @@ TEST(a_wait_for_outputs_that_only_a_release_can_free_is_logged_once)
 	gate_await(&gate, 1);
 	/* While a batch is under way, a wait is no mistake. */
 	start_reserving(&call, &r, batcher);
-	ck_assert_int_eq(rnl_batcher_reserve(batcher, &(struct rnl_request){ .job = r.request.job }, 64, 20 * MS),
-			 -ETIMEDOUT);
+	request_of(&late, NULL);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &late, 64, 20 * MS), -ETIMEDOUT);
 	ck_assert_uint_eq(nr_warnings, 0);
 	gate_open(&gate);
 	for (unsigned i = 0; i < FULL; i++)
