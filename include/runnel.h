@@ -134,7 +134,7 @@ enum rnl_log_level {
  * Calls without a pool, and calls that change or query a job, use the log of rnl_set_log(). At
  * most 100 lines of one kind are logged in a second; then the log reports how many were left out.
  * If a CUDA call fails in a job's function, or the device refuses an rnl_copy(), rnl_fill() or
- * rnl_launch(), the line has the driver's reason, if the driver gives one (CUDA 12.9 and later).
+ * rnl_launch(), the line has the driver's reason, if the driver gives one (CUDA 13).
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads concurrently. The

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "device/backends.h"
 #include "pool/unit_check.h"
@@ -96,13 +97,17 @@ static void unit_tell(struct rnl_pool *pool, uint32_t what, rnl__function *fn, i
 
 void rnl__unit_tell_failed(struct rnl__worker *w, rnl__function *fn, int code)
 {
-	static const char format[] = "%s(): a CUDA call in it failed with CUDA error %d (%s), so its "
+	static const char format[] = "%s: a CUDA call in it failed with CUDA error %d (%s), so its "
 				     "job fails%s";
-	char name[SYMBOL_BYTES], reason[RNL__WHY_BYTES];
+	char name[SYMBOL_BYTES + sizeof("()")] = "a function of a map or a batcher";
+	char symbol[SYMBOL_BYTES], reason[RNL__WHY_BYTES];
 
 	if (!rnl__log_admits(&w->pool->log, RNL_LOG_ERROR, format))
 		return;
-	rnl__symbol((const void *)(uintptr_t)fn, name, sizeof(name));
+	if (fn) {
+		rnl__symbol((const void *)(uintptr_t)fn, symbol, sizeof(symbol));
+		snprintf(name, sizeof(name), "%s()", symbol);
+	}
 	rnl__pool_log(w->pool, RNL_LOG_ERROR, format, name, code, rnl__cuda_text(code),
 		      rnl__device_reason(w->device, code, reason));
 }

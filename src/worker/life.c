@@ -298,6 +298,8 @@ static void log_choices(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	const struct rnl__device *device = rnl__pool_any_device(pool);
 	char name[RNL__DEVICE_NAME_BYTES];
 
+	if (!rnl__log_wants(&pool->log, RNL_LOG_DEBUG))
+		return;
 	rnl__device_name(device, name);
 	rnl__pool_log(pool, RNL_LOG_DEBUG, CREATE ": \"%s\": %u devices, the first is %s, \"%s\"; %u "
 		      "workers with %s streams, and %u for classes; the process may use %u CPUs; "

@@ -60,6 +60,7 @@ static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 /* Returns the function's result, or the error of a call in it. */
 static int call(struct rnl__worker *w, struct rnl_job *job)
 {
+	rnl__function *fn = job->flags & RNL__JOB_INTERNAL ? NULL : (rnl__function *)job->fn;
 	struct rnl__device *device = w->device;
 	int code, ret;
 
@@ -69,15 +70,15 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	if (w->ranges)
 		rnl__nvtx_begin(w->ranges, (const void *)(uintptr_t)job->fn);
 	ret = w->pool->guard || replays(job) ? call_guarded(w, job) : job->fn(job);
-	if (!(job->flags & RNL__JOB_INTERNAL))
-		ret = rnl__unit_check(w, (rnl__function *)job->fn, ret);
+	if (fn)
+		ret = rnl__unit_check(w, fn, ret);
 	if (w->ranges)
 		rnl__nvtx_end();
 	rnl__thread.job = NULL;
 	code = device->info.cuda ? rnl__units_error() : 0;
 	if (code) {
 		job->device_error = code;
-		rnl__unit_tell_failed(w, (rnl__function *)job->fn, code);
+		rnl__unit_tell_failed(w, fn, code);
 		code = device->ops->errno_of(device, code);
 	}
 	if (ret >= 0 && rnl__thread.error)
