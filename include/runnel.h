@@ -116,19 +116,25 @@ RNL_API int64_t rnl_clock(void);
 enum rnl_log_level {
 	RNL_LOG_ERROR = 0,	/* work failed */
 	RNL_LOG_WARNING = 1,	/* work goes on, worse than it could */
-	RNL_LOG_INFO = 2
+	RNL_LOG_INFO = 2,	/* something worth knowing, not a mistake */
+	RNL_LOG_DEBUG = 3	/* what the library chose: only if RUNNEL_LOG is debug. Since: 0.2 */
 };
 
 /*
  * Receives the library's messages. Without a log function, errors and warnings are written to the
  * standard error output, as "runnel: error: ...", each by one write(2), and lost if the write
  * fails. A function that does nothing silences the library.
+ * The environment variable RUNNEL_LOG, one of error, warning, info and debug, changes what is
+ * logged, by functions and without: that level and the more severe ones. Without it, functions get
+ * errors, warnings and infos. The variable is read once, at the latest by rnl_pool_create().
  * A call that is refused because of a mistake is logged, with the wrong value and the remedy: every
  * -EINVAL, -ENODEV and -ENOTSUP; the -EBUSY for a job or a request that is under way, and for a
  * wait that would never end; the -EBUSY of rnl_setup() and rnl_thread_attach(). Other errors are
  * ordinary answers and are not logged, nor are a forked child's calls on its parent's objects.
  * Calls without a pool, and calls that change or query a job, use the log of rnl_set_log(). At
  * most 100 lines of one kind are logged in a second; then the log reports how many were left out.
+ * If a CUDA call fails in a job's function, or the device refuses an rnl_copy(), rnl_fill() or
+ * rnl_launch(), the line has the driver's reason, if the driver gives one (CUDA 13).
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads concurrently. The
@@ -432,10 +438,11 @@ struct rnl_job {
  *	A pthread_cancel() of a worker has no effect.
  *	Its return value becomes the job's result: 0 or a positive number means success, a negative
  *	errno fails the job. A positive errno (return EIO) means success, too; the pool's log
- *	reports the first positive result. If an rnl_copy(), rnl_fill() or rnl_launch() in the
- *	function failed, the job fails, whatever the function returned. If a CUDA call or a
- *	<<<...>>> in it failed, the job fails as well, provided that runnel/cuda.h is included by
- *	the unit of that call, or by another unit that uses the same copy of the CUDA runtime.
+ *	reports the first positive result, as a warning if it is EIO or another common errno. If
+ *	an rnl_copy(), rnl_fill() or rnl_launch() in the function failed, the job fails, whatever
+ *	the function returned. If a CUDA call or a <<<...>>> in it failed, the job fails as well,
+ *	provided that runnel/cuda.h is included by the unit of that call, or by another unit that
+ *	uses the same copy of the CUDA runtime.
  * A job that is done may be submitted again without another rnl_job_init(); it keeps its settings.
  * Return: 0; -EINVAL job is NULL.
  * Since: 0.1

@@ -244,6 +244,8 @@ RNL_API void rnl_batcher_destroy(struct rnl_batcher *batcher);
  * @bytes: the attribute in_bytes; with RNL_BATCHER_VARIABLE any number from 1 to in_bytes.
  * @timeout_ns: longest time to wait while there is no space on any device; 0: no wait.
  * Context: lock-free, and allocates nothing; blocks with a timeout, except on a worker of the pool.
+ *	If a wait takes stuck_ms of the pool, and no request is under way, it logs a warning: only a
+ *	release, or a commit, ends such a wait.
  * Ordering: the slot's content is undefined, and no other thread uses the slot.
  * Return: 0, and the request must be committed or released; -EAGAIN all slabs, or all outputs, are
  *	in use, and the timeout is 0 or the caller is a worker of the pool: try again after a

@@ -137,7 +137,7 @@ def py_log(arg: Any, level: int, msg: Any) -> None:
         _said.text = text
         if arg in _heard:
             _heard[arg] = text
-    log.log((logging.ERROR, logging.WARNING, logging.INFO)[level], "%s", text)
+    log.log((logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)[level], "%s", text)
 
 
 @called_by_c()

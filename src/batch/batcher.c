@@ -335,6 +335,15 @@ static int make_batcher(struct rnl_batcher **bp, struct rnl_pool *pool, const st
 	return ret;
 }
 
+static void log_batcher(const struct rnl_batcher *b, const struct rnl_batcher_attr *attr)
+{
+	rnl__pool_log(b->pool, RNL_LOG_DEBUG, CREATE ": %u parts; slabs of %u requests, %u now, at most "
+		      "%u; batches of %u requests, %u at the same time; %s; the resident kernel is %s",
+		      b->nr_parts, b->nr_slots, attr->nr_slabs, attr->max_slabs, b->max_batch,
+		      attr->max_in_flight, b->small_bytes ? "small batches are not copied" :
+		      "all batches are copied", b->resident ? "on" : "off");
+}
+
 int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 		       const struct rnl_batcher_attr *user_attr)
 {
@@ -360,6 +369,8 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 		return ret;
 	batcher_fill_in(&attr, used.nr);
 	ret = make_batcher(bp, pool, &used, &attr);
+	if (!ret)
+		log_batcher(*bp, &attr);
 	if (attr.cls)
 		rnl__class_leave(attr.cls);
 	return ret;

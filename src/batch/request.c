@@ -11,6 +11,7 @@
 #include "batch/resident.h"
 #include "sys/eventcount.h"
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
 #include "pool/classes.h"
@@ -248,12 +249,27 @@ static int request_reserve(struct rnl_batcher *all, struct rnl_request *request,
 	return -EAGAIN;
 }
 
+/*
+ * Logs that a reserve waits for the program itself, if no batch is under way: only a release, or the
+ * commit of a slot, makes space.  Returns true if it was logged.
+ */
+static bool warn_of_held(struct rnl_batcher *b, const struct rnl_request *request)
+{
+	if (rnl__peek(rnl__batcher_busy(b)))
+		return false;
+	rnl__log_limited(&b->pool->log, RNL_LOG_WARNING, RESERVE ": request %p waits, and no request is "
+			 "under way: all outputs are those of done requests that were not released, or "
+			 "all slabs have slots that were not committed. Release done requests before a "
+			 "wait, or wait with a timeout", (const void *)request);
+	return true;
+}
+
 int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes,
 			int64_t timeout_ns)
 {
 	int ret = request_reserve(b, request, bytes);
-	uint64_t deadline;
-	bool late = false;
+	bool late = false, warned = false;
+	uint64_t deadline, until;
 
 	if (ret != -EAGAIN || !timeout_ns || rnl__pool_worker(b->pool))
 		return ret;
@@ -267,7 +283,11 @@ int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size
 			return ret;
 		if (late)
 			return -ETIMEDOUT;
-		late = rnl__eventcount_wait(eventcount, listened, deadline) == -ETIMEDOUT;
+		until = warned ? deadline : rnl__smaller(deadline, rnl__now() + b->pool->stuck_ns);
+		if (rnl__eventcount_wait(eventcount, listened, until) != -ETIMEDOUT)
+			continue;
+		late = until == deadline;
+		warned = warned || warn_of_held(b, request);
 	}
 }
 

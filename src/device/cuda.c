@@ -25,6 +25,7 @@
 #include "device/cuda_green.h"
 #include "device/cuda_guard.h"
 #include "device/cuda_kernels.h"
+#include "device/cuda_log.h"
 #include "device/cuda_memory.h"
 #include "device/cuda_record.h"
 #include "device/cuda_stream.h"
@@ -265,6 +266,7 @@ static const struct rnl__device_ops ops = {
 	.stray = rnl__cuda_stream_stray,
 	.divert = rnl__cuda_stream_divert,
 	.errno_of = rnl__cuda_errno_of,
+	.reason = rnl__cuda_log_reason,
 	.sms_create = rnl__cuda_green_create,
 	.sms_destroy = rnl__cuda_green_destroy,
 };
@@ -287,7 +289,7 @@ static int describe(struct rnl__cuda_device *device, int ordinal)
 	pthread_mutex_init(&device->areas.lock, NULL);
 	device->write_value = (rnl__cuda_write_fn *)rnl__cuda_driver_function(
 		"cuStreamWriteValue32", WRITE_VALUE_VERSION, cudaEnablePerThreadDefaultStream);
-	rnl__cuda_guard_init();
+	rnl__cuda_log_init();
 	device->registers = prop.canUseHostPointerForRegisteredMem;
 	device->base.ops = &ops;
 	device->base.failed = &failed_code;

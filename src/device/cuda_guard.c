@@ -3,76 +3,18 @@
 #include "config.h"
 
 #include <cuda.h>
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda_calls.h"
-#include "device/cuda_driver.h"
 #include "device/cuda_guard.h"
 #include "device/cuda_record.h"
 #include "sys/thread_state.h"
 
-#define LOGS_VERSION 12090	/* earliest driver with cuLogsRegisterCallback() */
-
-/* cuda.h has these types since 12.9. */
-typedef void log_fn(void *data, int level, char *message, size_t length);
-typedef CUresult log_register_fn(log_fn *fn, void *data, void **handlep);
-typedef CUresult log_unregister_fn(void *handle);
-
-static struct {
-	log_register_fn *add;		/* NULL: the driver keeps no log */
-	log_unregister_fn *remove;
-} logs;
-
-/* ---- the log -------------------------------------------------------- */
-
-void rnl__cuda_guard_init(void)
-{
-	logs.add = (log_register_fn *)rnl__cuda_driver_function("cuLogsRegisterCallback",
-								LOGS_VERSION, cudaEnableDefault);
-	logs.remove = (log_unregister_fn *)rnl__cuda_driver_function(
-		"cuLogsUnregisterCallback", LOGS_VERSION, cudaEnableDefault);
-	if (!logs.remove)
-		logs.add = NULL;
-}
-
-/*
- * Notes the refused call, which is the first call that the log's line names.  A line is
- * [time][thread][source][severity][entry point] and a text, or only the text.
- */
-static void read_log(void *unused, int level, char *message, size_t length)
-{
-	struct rnl__guarded *guarded = rnl__thread.guard;
-	const char *end = message + length;
-	size_t n = 0;
-
-	(void)unused;
-	(void)level;
-	if (!guarded || guarded->call[0])
-		return;
-	for (const char *at = message; at + 3 < end; at++) {
-		if (at[0] != 'c' || at[1] != 'u' ||
-		    (at > message && isalnum((unsigned char)at[-1])))
-			continue;
-		if (!isupper((unsigned char)at[2]) && strncmp(at, "cuda", 4))
-			continue;
-		while (at + n < end && n < sizeof(guarded->call) - 1 &&
-		       (isalnum((unsigned char)at[n]) || at[n] == '_')) {
-			guarded->call[n] = at[n];
-			n++;
-		}
-		guarded->call[n] = '\0';
-		return;
-	}
-}
-
 /* ---- the thread's mode ----------------------------------------------------- */
 
-static _Thread_local struct {
-	enum cudaStreamCaptureMode before;
-	void *log;			/* NULL: none */
-} own __attribute__((tls_model("initial-exec")));
+/* The mode before the guard. */
+static _Thread_local enum cudaStreamCaptureMode mode_before __attribute__((tls_model("initial-exec")));
 
 static enum cudaStreamCaptureMode cuda_guard_exchange(enum cudaStreamCaptureMode mode)
 {
@@ -232,10 +174,7 @@ cudaError_t rnl__cuda_guard_begin(struct rnl__guarded *guarded, cudaStream_t str
 			return code;
 		}
 	}
-	own.before = cuda_guard_exchange(mode);
-	own.log = NULL;
-	if (logs.add && logs.add(read_log, NULL, &own.log) != CUDA_SUCCESS)
-		own.log = NULL;
+	mode_before = cuda_guard_exchange(mode);
 	return cudaSuccess;
 }
 
@@ -247,8 +186,6 @@ cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t strea
 	cudaError_t end = cudaSuccess, code;
 	size_t nodes[2] = { 0, 0 };
 
-	if (own.log)
-		(void)logs.remove(own.log);
 	for (unsigned i = 0; i < nr; i++) {
 		code = cudaStreamEndCapture(streams[i], &graphs[i]);
 		if (code != cudaSuccess)
@@ -258,7 +195,7 @@ cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t strea
 		    (end == cudaSuccess || end == cudaErrorStreamCaptureInvalidated))
 			end = code;
 	}
-	(void)cuda_guard_exchange(own.before);
+	(void)cuda_guard_exchange(mode_before);
 	judge(guarded, end);
 	code = cudaSuccess;
 	for (unsigned i = 0; i < nr; i++)

@@ -10,8 +10,8 @@
  *	a finding.
  *	Outside the guard, an attached thread has the relaxed mode, in which CUDA allows
  *	cudaMalloc().  Under guard, the library's own allocations set that mode while they run.
- *	CUDA refuses waits and allocations with one error code.  If the driver keeps a log of
- *	refused calls (12.9), the log has the call's name; otherwise, the report names candidates.
+ *	CUDA refuses waits and allocations with one error code.  If the driver gives reasons for
+ *	failed calls (cuda_log.h), they have the call's name; otherwise, the report names candidates.
  *	A copy of pageable memory is captured like any other copy: its node has the addresses.
  */
 #ifndef RNL_DEVICE_CUDA_GUARD_H
@@ -20,9 +20,6 @@
 #include <cuda_runtime_api.h>
 
 #include "device/device.h"
-
-/* Called once, before the first guard. */
-void rnl__cuda_guard_init(void);
 
 cudaError_t rnl__cuda_guard_begin(struct rnl__guarded *guarded, cudaStream_t stream);
 

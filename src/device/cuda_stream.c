@@ -8,6 +8,7 @@
 #include "device/cuda_graphs.h"
 #include "device/cuda_green.h"
 #include "device/cuda_kernels.h"
+#include "device/cuda_log.h"
 #include "device/cuda_memory.h"
 #include "device/cuda_stream.h"
 #include "sys/clock.h"
@@ -85,6 +86,7 @@ int rnl__cuda_stream_attach(struct rnl__device *base, const struct rnl__stream_w
 	if (!stream)
 		return -ENOMEM;
 	stream->sms = wish->sms;
+	rnl__cuda_log_begin();
 	code = cudaSetDevice(base->info.ordinal);
 	if (code == cudaSuccess)
 		code = rnl__cuda_memory_ready(device);
@@ -96,6 +98,7 @@ int rnl__cuda_stream_attach(struct rnl__device *base, const struct rnl__stream_w
 	}
 	if (code != cudaSuccess) {
 		free(stream);
+		rnl__cuda_log_end();
 		return rnl__cuda_failed(base, code);
 	}
 	/* In this mode, another thread's capture does not make our events and waits fail. */
@@ -128,6 +131,7 @@ void rnl__cuda_stream_detach(struct rnl__stream *base)
 	}
 	(void)rnl__cuda_result(base->device,
 			       cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
+	rnl__cuda_log_end();
 	free(stream);
 }
 

@@ -51,6 +51,14 @@ int rnl__device_event(struct rnl__device *device, bool timed, struct rnl__event 
 	return device->ops->event_create(device, timed, eventp);
 }
 
+const char *rnl__device_reason(const struct rnl__device *device, int code, char text[RNL__WHY_BYTES])
+{
+	text[0] = '\0';
+	if (device->ops->reason)
+		device->ops->reason(code, text);
+	return text;
+}
+
 void rnl__device_name(const struct rnl__device *device, char name[RNL__DEVICE_NAME_BYTES])
 {
 	snprintf(name, RNL__DEVICE_NAME_BYTES, "%s:%d", device->info.cuda ? "cuda" : "host",

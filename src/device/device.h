@@ -57,6 +57,8 @@
  *	divert		attached	no		on: attaches the default stream, which
  *							waits for the private one; off: the reverse
  *	errno_of	any		no		errno of a code of rnl__units_error()
+ *	reason		any		no		the driver's reason for the failure of the
+ *							thread's last call; see rnl__device_reason()
  *	sms_create	any		yes		keeps SMs for some streams; `why` receives
  *							the reason of an error but -ENOMEM, or what
  *							is kept; -EINVAL: the number cannot be kept
@@ -219,6 +221,7 @@ struct rnl__device_ops {
 	int (*stray)(void);
 	int (*divert)(bool on);
 	int (*errno_of)(struct rnl__device *device, int code);
+	void (*reason)(int code, char text[RNL__WHY_BYTES]);
 	int (*sms_create)(struct rnl__device *device, uint32_t nr_kept, char why[RNL__WHY_BYTES],
 			  struct rnl__sms **smsp);
 	void (*sms_destroy)(struct rnl__sms *sms);
@@ -253,6 +256,12 @@ static inline bool rnl__device_has(const struct rnl__device *device, const void 
 int rnl__device_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp);
 void rnl__device_free(struct rnl__device *device, enum rnl__memory kind, void *mem);
 int rnl__device_event(struct rnl__device *device, bool timed, struct rnl__event **eventp);
+
+/*
+ * Writes the driver's reason for the failure of the calling thread's last call, if it failed with
+ * @code (0: any), to be added to a line of the log; else "".  Forgets the reason.  Returns @text.
+ */
+const char *rnl__device_reason(const struct rnl__device *device, int code, char text[RNL__WHY_BYTES]);
 
 /* Writes the device's name, "cuda:1", for labels and logs. */
 #define RNL__DEVICE_NAME_BYTES 24

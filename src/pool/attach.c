@@ -33,11 +33,18 @@ static void make_key(void)
 int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device,
 		   const struct rnl__stream_wish *wish, const char *what)
 {
+	const bool failed = rnl__device_failed(device);
 	const int ret = rnl__stream_attach(device, wish);
+	char name[RNL__DEVICE_NAME_BYTES], reason[RNL__WHY_BYTES];
 
-	if (ret == -ENOTSUP && wish->sms)
+	if (ret == -ENOTSUP && wish->sms) {
 		rnl__pool_log(pool, RNL_LOG_ERROR, "%s: CUDA makes no stream that is limited to some "
 			      "multiprocessors: leave the attribute kept_sms 0", what);
+	} else if (ret && device->info.cuda && !failed) {
+		rnl__device_name(device, name);
+		rnl__pool_log(pool, RNL_LOG_ERROR, "%s: CUDA makes no stream on %s (%s)%s", what, name,
+			      rnl_strerror(ret), rnl__device_reason(device, 0, reason));
+	}
 	/* Only a stream of the host device has a thread. */
 	return ret && !device->info.cuda ? rnl__pool_no_thread(pool, what, ret) : ret;
 }

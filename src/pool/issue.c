@@ -136,6 +136,14 @@ static bool issue_refused(int ret)
 	return (ret == -EINVAL || ret == -ENOTSUP) && !rnl__thread.guard;
 }
 
+/* Writes the driver's reason for a refusal, or "".  Returns @text. */
+static const char *issue_reason(char text[RNL__WHY_BYTES])
+{
+	const struct rnl_job *job = rnl__thread.job;
+
+	return rnl__device_reason(rnl__thread.stream->device, job ? job->device_error : 0, text);
+}
+
 /* Returns true if rows do not overlap, and CUDA can address them. */
 static bool valid_rows(size_t pitch, size_t width, size_t rows)
 {
@@ -154,6 +162,7 @@ static int issue_check_rows(const struct rnl__copy *c)
 
 static int issue_checked_copy(const char *call, struct rnl__copy *c, bool pitched)
 {
+	char reason[RNL__WHY_BYTES];
 	int ret = issue_ready(call);
 
 	if (ret || !c->width || !c->rows)
@@ -167,13 +176,14 @@ static int issue_checked_copy(const char *call, struct rnl__copy *c, bool pitche
 	ret = issue_unchecked_copy(c);
 	if (issue_refused(ret))
 		return rnl__refused(issue_log(), ret, "%s: the device refused %zu bytes from %p "
-				    "to %p: both must be memory that exists", call, c->width, c->src,
-				    c->dst);
+				    "to %p: both must be memory that exists%s", call, c->width, c->src,
+				    c->dst, issue_reason(reason));
 	return ret;
 }
 
 static int issue_fill(void *dst, uint8_t value, size_t bytes)
 {
+	char reason[RNL__WHY_BYTES];
 	int ret = issue_ready("rnl_fill()");
 
 	if (ret || !bytes)
@@ -184,7 +194,8 @@ static int issue_fill(void *dst, uint8_t value, size_t bytes)
 	if (issue_refused(ret))
 		return rnl__refused(issue_log(), ret, "rnl_fill(): the device refused %zu bytes at "
 				    "%p: they must be memory of the device or page-locked, as of "
-				    "rnl_memory_get() or rnl_scratch()", bytes, dst);
+				    "rnl_memory_get() or rnl_scratch()%s", bytes, dst,
+				    issue_reason(reason));
 	return ret;
 }
 
@@ -210,6 +221,7 @@ static int issue_check_launch(const struct rnl_kernel *kernel, struct rnl_dim gr
 static int issue_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 			const void *args)
 {
+	char reason[RNL__WHY_BYTES];
 	int ret = issue_ready("rnl_launch()");
 
 	if (!ret)
@@ -219,13 +231,14 @@ static int issue_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, st
 	ret = rnl__gather_launch(kernel, grid, block, args);
 	if (ret == -ENOTSUP && issue_refused(ret))
 		return rnl__refused(issue_log(), ret, "rnl_launch(): kernel %s has no function for %s: "
-				    "RNL_KERNEL() and RNL_HOST_KERNEL() define kernels", kernel->name,
+				    "RNL_KERNEL() and RNL_HOST_KERNEL() define kernels%s", kernel->name,
 				    rnl__thread.stream->device->info.cuda ? "a GPU" :
-				    "the host device");
+				    "the host device", issue_reason(reason));
 	if (issue_refused(ret))
 		return rnl__refused(issue_log(), ret, "rnl_launch(): the device refused kernel %s "
-				    "with grid (%u, %u, %u) and block (%u, %u, %u)", kernel->name,
-				    grid.x, grid.y, grid.z, block.x, block.y, block.z);
+				    "with grid (%u, %u, %u) and block (%u, %u, %u)%s", kernel->name,
+				    grid.x, grid.y, grid.z, block.x, block.y, block.z,
+				    issue_reason(reason));
 	return ret;
 }
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "device/backends.h"
 #include "pool/unit_check.h"
@@ -92,6 +93,23 @@ static void unit_tell(struct rnl_pool *pool, uint32_t what, rnl__function *fn, i
 			      "its job does not fail, even if it calls one of them. A pool with device "
 			      "\"cuda\" is refused without a GPU", code, rnl__cuda_text(code), name);
 	}
+}
+
+void rnl__unit_tell_failed(struct rnl__worker *w, rnl__function *fn, int code)
+{
+	static const char format[] = "%s: a CUDA call in it failed with CUDA error %d (%s), so its "
+				     "job fails%s";
+	char name[SYMBOL_BYTES + sizeof("()")] = "a function of a map or a batcher";
+	char symbol[SYMBOL_BYTES], reason[RNL__WHY_BYTES];
+
+	if (!rnl__log_admits(&w->pool->log, RNL_LOG_ERROR, format))
+		return;
+	if (fn) {
+		rnl__symbol((const void *)(uintptr_t)fn, symbol, sizeof(symbol));
+		snprintf(name, sizeof(name), "%s()", symbol);
+	}
+	rnl__pool_log(w->pool, RNL_LOG_ERROR, format, name, code, rnl__cuda_text(code),
+		      rnl__device_reason(w->device, code, reason));
 }
 
 int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret)

@@ -35,6 +35,12 @@ int rnl__unit_refuse(struct rnl_pool *pool, const char *call, rnl__function *fn)
 /* Returns true if the function may be in a unit that does not say that it names the stream. */
 bool rnl__unit_is_silent(rnl__function *fn);
 
+/*
+ * Logs that a CUDA call in a job's function failed.
+ * @fn: NULL: a function of a map or a batcher.  @code: rnl__units_error() after the function.
+ */
+void rnl__unit_tell_failed(struct rnl__worker *w, rnl__function *fn, int code);
+
 /* rnl__unit_check() on the host device. */
 int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret);
 

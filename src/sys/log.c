@@ -5,6 +5,8 @@
  * DESIGN
  *	The process's log is set before other threads use the library.  So it needs no lock, which a
  *	fork could leave locked in the child.
+ *	The variable RUNNEL_LOG is read once, at the first line that may be logged, at the latest when
+ *	the first pool is created.
  *	A mistake in a job repeats with each job, so most lines about refused calls are limited.  A
  *	table counts the lines of the current second for each format.  Formats that share a slot of
  *	the table share a limit.
@@ -16,6 +18,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,6 +37,14 @@ static struct rnl__log of_process;
 
 static _Atomic uint64_t limits[1 << LIMIT_BITS]; /* second << 32 | lines in it */
 
+static const char *const level_names[] = { "error", "warning", "info", "debug" };
+
+#define NR_LEVELS ((int)(sizeof(level_names) / sizeof(level_names[0])))
+#define LEVEL_UNREAD (-2)	/* RUNNEL_LOG was not read yet */
+#define LEVEL_UNSET (-1)
+
+static _Atomic int level_set = LEVEL_UNREAD;
+
 void rnl_set_log(rnl_log_fn *fn, void *arg)
 {
 	of_process = (struct rnl__log){ fn, arg };
@@ -46,14 +57,44 @@ static void log_default(enum rnl_log_level level, const char *msg)
 	char line[LINE_BYTES + sizeof("runnel: warning: \n")];
 	int nr;
 
-	if (level == RNL_LOG_INFO)
-		return;
 	/* dprintf() would allocate. */
-	nr = snprintf(line, sizeof(line), "runnel: %s: %s\n",
-		      level == RNL_LOG_ERROR ? "error" : "warning", msg);
+	nr = snprintf(line, sizeof(line), "runnel: %s: %s\n", level_names[level], msg);
 	rnl__mute_begin(&mute);
 	/* One write, so lines of several threads do not mix; if it fails, the line is lost. */
 	rnl__mute_end(&mute, write(STDERR_FILENO, line, (size_t)nr) < 0 ? errno : 0);
+}
+
+/* Reads the variable RUNNEL_LOG.  Returns its level, or LEVEL_UNSET. */
+static int level_read(void)
+{
+	const char *value = getenv("RUNNEL_LOG");
+	int level = 0;
+
+	if (value && !*value)
+		value = NULL;
+	while (value && level < NR_LEVELS && strcmp(value, level_names[level]))
+		level++;
+	if (!value || level == NR_LEVELS)
+		level = LEVEL_UNSET;
+	/* relaxed: each thread that reads the variable finds the same */
+	atomic_store_explicit(&level_set, level, memory_order_relaxed);
+	if (value && level == LEVEL_UNSET)
+		rnl__log(NULL, RNL_LOG_WARNING, "RUNNEL_LOG is \"%.40s\"; it must be error, warning, "
+			 "info or debug: it is ignored", value);
+	return level;
+}
+
+bool rnl__log_wants(const struct rnl__log *log, enum rnl_log_level level)
+{
+	const bool has_function = (log && log->fn) || of_process.fn;
+	/* relaxed: it is set once, and orders nothing */
+	int most = atomic_load_explicit(&level_set, memory_order_relaxed);
+
+	if (most == LEVEL_UNREAD)
+		most = level_read();
+	if (most == LEVEL_UNSET)
+		most = has_function ? RNL_LOG_INFO : RNL_LOG_WARNING;
+	return (int)level <= most;
 }
 
 __attribute__((format(printf, 3, 0)))
@@ -64,6 +105,8 @@ static void log_list(const struct rnl__log *log, enum rnl_log_level level, const
 	const struct rnl__log *to = log && log->fn ? log : &of_process;
 	char line[LINE_BYTES];
 
+	if (!rnl__log_wants(log, level))
+		return;
 	vsnprintf(line, sizeof(line), format, list);
 	if (to->fn)
 		to->fn(to->arg, level, line);
@@ -100,18 +143,25 @@ static bool log_count(const char *format, uint32_t *left_out)
 	return (uint32_t)now <= LIMIT;
 }
 
+/* Returns true if the line may be logged now.  Logs how many earlier lines were left out. */
+bool rnl__log_admits(const struct rnl__log *log, enum rnl_log_level level, const char *format)
+{
+	uint32_t left_out;
+
+	if (!rnl__log_wants(log, level) || !log_count(format, &left_out))
+		return false;
+	if (left_out)
+		rnl__log(log, level, "%" PRIu32 " more lines like the next one were left out",
+			 left_out);
+	return true;
+}
+
 __attribute__((format(printf, 3, 0)))
 static void log_limited(const struct rnl__log *log, enum rnl_log_level level, const char *format,
 			va_list list)
 {
-	uint32_t left_out;
-
-	if (!log_count(format, &left_out))
-		return;
-	log_list(log, level, format, list);
-	if (left_out)
-		rnl__log(log, level, "%" PRIu32 " more lines like the last one were left out",
-			 left_out);
+	if (rnl__log_admits(log, level, format))
+		log_list(log, level, format, list);
 }
 
 void rnl__log_limited(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...)

@@ -3,6 +3,7 @@
 #ifndef RNL_LOG_H
 #define RNL_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,12 +18,18 @@ struct rnl__log {
 __attribute__((format(printf, 3, 4)))
 void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...);
 
+/* Returns true if that log gets lines of the level: for lines that cost time to make. */
+bool rnl__log_wants(const struct rnl__log *log, enum rnl_log_level level);
+
 /*
  * Like rnl__log(), for lines that a program can cause in a loop.  Logs the first 100 lines of one
  * @format in a second; a later line reports how many were left out.
  */
 __attribute__((format(printf, 3, 4)))
 void rnl__log_limited(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...);
+
+/* For a line that costs time to make: returns true if rnl__log_limited() would log it now. */
+bool rnl__log_admits(const struct rnl__log *log, enum rnl_log_level level, const char *format);
 
 /* Logs why a call is refused, limited like rnl__log_limited().  Returns @ret. */
 __attribute__((format(printf, 3, 4)))

@@ -341,7 +341,8 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 static void log_failure(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
-	char name[RNL__DEVICE_NAME_BYTES];
+	const int code = rnl__figure_read(w->device->failed);
+	char name[RNL__DEVICE_NAME_BYTES], reason[RNL__WHY_BYTES];
 
 	/* relaxed: it does not matter which of the workers logs it */
 	if (atomic_exchange_explicit(&pool->failure_logged, true, memory_order_relaxed))
@@ -349,8 +350,8 @@ static void log_failure(struct rnl__worker *w)
 	rnl__device_name(w->device, name);
 	rnl__pool_log(pool, RNL_LOG_ERROR,
 		      "device %s (%s) failed (CUDA error %d): every job gets -EIO, "
-		      "start a new process", name, w->device->info.name,
-		      rnl__figure_read(w->device->failed));
+		      "start a new process%s", name, w->device->info.name, code,
+		      rnl__device_reason(w->device, code, reason));
 }
 
 /* The device has failed: all jobs on the stream get -EIO, except those that failed before. */

@@ -85,11 +85,14 @@ void rnl__group_issued(struct rnl__worker *w, struct rnl_job *job, bool mark)
 
 void rnl__group_failed(struct rnl_job *job, int error)
 {
+	char reason[RNL__WHY_BYTES];
+
 	if (error == -EINVAL || error == -ENOTSUP)
 		rnl__log_limited(&rnl__thread.worker->pool->log, RNL_LOG_ERROR, "the device refused a "
 				 "copy, fill or launch of job %p, which gathers (%s): without "
-				 "RNL_GATHER the log names the call", (void *)job,
-				 rnl_strerror(error));
+				 "RNL_GATHER the log names the call%s", (void *)job,
+				 rnl_strerror(error),
+				 rnl__device_reason(rnl__thread.worker->device, 0, reason));
 	if (job != rnl__thread.job)
 		rnl__holds_note(job, error);
 	else if (!rnl__thread.error)

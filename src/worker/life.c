@@ -292,6 +292,27 @@ static int open_devices(const struct rnl_pool_attr *attr, struct rnl__devices *d
 	return ret;
 }
 
+/* Logs what was chosen for attributes that are 0, and for the machine. */
+static void log_choices(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+{
+	const struct rnl__device *device = rnl__pool_any_device(pool);
+	char name[RNL__DEVICE_NAME_BYTES];
+
+	if (!rnl__log_wants(&pool->log, RNL_LOG_DEBUG))
+		return;
+	rnl__device_name(device, name);
+	rnl__pool_log(pool, RNL_LOG_DEBUG, CREATE ": \"%s\": %u devices, the first is %s, \"%s\"; %u "
+		      "workers with %s streams, and %u for classes; the process may use %u CPUs; "
+		      "spin_us %u; max_queued %u; max_in_flight %u; pinned_max %llu MiB; kept_sms %u; "
+		      "marks are %s", pool->name, pool->devices.nr, name, device->info.name,
+		      attr->nr_workers,
+		      attr->stream == RNL_STREAM_PRIVATE ? "private" : "per-thread",
+		      attr->nr_class_workers, rnl__cpus(), (unsigned)(pool->spin_ns / 1000),
+		      attr->max_queued, attr->max_in_flight,
+		      (unsigned long long)(attr->pinned_max >> 20), attr->kept_sms,
+		      device->info.stream_writes ? "written words" : "events");
+}
+
 int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_attr)
 {
 	RNL__UNCANCELLED();
@@ -324,11 +345,13 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 		if (ret)
 			rnl__directory_leave(pool->known_as);
 	}
-	if (ret)
+	if (ret) {
 		free_pool(pool);
-	else
-		*poolp = pool;
-	return ret;
+		return ret;
+	}
+	log_choices(pool, &attr);
+	*poolp = pool;
+	return 0;
 }
 
 /* ---- ending -------------------------------------------------------------- */

@@ -60,6 +60,7 @@ static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 /* Returns the function's result, or the error of a call in it. */
 static int call(struct rnl__worker *w, struct rnl_job *job)
 {
+	rnl__function *fn = job->flags & RNL__JOB_INTERNAL ? NULL : (rnl__function *)job->fn;
 	struct rnl__device *device = w->device;
 	int code, ret;
 
@@ -69,14 +70,15 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	if (w->ranges)
 		rnl__nvtx_begin(w->ranges, (const void *)(uintptr_t)job->fn);
 	ret = w->pool->guard || replays(job) ? call_guarded(w, job) : job->fn(job);
-	if (!(job->flags & RNL__JOB_INTERNAL))
-		ret = rnl__unit_check(w, (rnl__function *)job->fn, ret);
+	if (fn)
+		ret = rnl__unit_check(w, fn, ret);
 	if (w->ranges)
 		rnl__nvtx_end();
 	rnl__thread.job = NULL;
 	code = device->info.cuda ? rnl__units_error() : 0;
 	if (code) {
 		job->device_error = code;
+		rnl__unit_tell_failed(w, fn, code);
 		code = device->ops->errno_of(device, code);
 	}
 	if (ret >= 0 && rnl__thread.error)
@@ -87,6 +89,23 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	if (ret >= 0)
 		job->device_error = 0;
 	return ret;
+}
+
+/* Returns true if a positive result is probably meant as an error. */
+static bool run_is_errno(int result)
+{
+	switch (result) {
+	case EIO:
+	case ENOMEM:
+	case EINVAL:
+	case ENODEV:
+	case ENOTSUP:
+	case ETIMEDOUT:
+	case ECANCELED:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /*
@@ -102,9 +121,9 @@ static void run_log_positive(struct rnl__worker *w, struct rnl_job *job, int res
 	    atomic_exchange_explicit(&w->pool->positive_logged, true, memory_order_relaxed))
 		return;
 	rnl__symbol((const void *)(uintptr_t)job->fn, name, sizeof(name));
-	rnl__pool_log(w->pool, RNL_LOG_INFO, "%s returned %d, a value: its job has succeeded, and so "
-		      "do others with such results. An error is a negative number: return -EIO, not "
-		      "EIO", name, result);
+	rnl__pool_log(w->pool, run_is_errno(result) ? RNL_LOG_WARNING : RNL_LOG_INFO,
+		      "%s returned %d, a value: its job has succeeded, and so do others with such "
+		      "results. An error is a negative number: return -EIO, not EIO", name, result);
 }
 
 /* Like call(), but also records the call for health and statistics.  @now: a timed job's start. */

@@ -82,7 +82,12 @@ static void warn_of_connections(struct rnl_pool *pool)
 	int connections = value ? atoi(value) : 8;
 	unsigned nr_workers = (rnl__pool_nr_workers(pool) + pool->devices.nr - 1) / pool->devices.nr;
 
-	if (!rnl__pool_any_device(pool)->info.cuda || connections <= 0 || nr_workers <= (unsigned)connections)
+	if (!rnl__pool_any_device(pool)->info.cuda)
+		return;
+	rnl__pool_log(pool, RNL_LOG_DEBUG, "%u workers of a GPU use %d hardware queues: "
+		      "CUDA_DEVICE_MAX_CONNECTIONS is %s", nr_workers, connections,
+		      value ? value : "not set");
+	if (connections <= 0 || nr_workers <= (unsigned)connections)
 		return;
 	if (rnl__pool_any_device(pool)->shared || rnl__mps_directory())
 		rnl__pool_log(pool, RNL_LOG_INFO,

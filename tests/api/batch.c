@@ -436,6 +436,47 @@ TEST(a_waiting_reservation_gets_released_slots)
 	end(pool, batcher);
 }
 
+static void count_held(void *arg, enum rnl_log_level level, const char *msg)
+{
+	_Atomic unsigned *nr = arg;
+
+	*nr += level == RNL_LOG_WARNING && strstr(msg, "and no request is under way") != NULL;
+}
+
+TEST(a_wait_for_outputs_that_only_a_release_can_free_is_logged_once)
+{
+	struct rnl_request requests[FULL];
+	_Atomic unsigned nr_warnings = 0;
+	struct rnl_pool *pool = pool_of(1, .log = count_held, .log_arg = (void *)&nr_warnings,
+					.stuck_ms = 5);
+	struct gate gate = GATE_INIT;
+	struct rnl_request late;
+	struct reserving r;
+	struct call call;
+	struct kind kind;
+	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
+
+	kind.gate = &gate;
+	send_full(requests);
+	gate_await(&gate, 1);
+	/* While a batch is under way, a wait is no mistake. */
+	start_reserving(&call, &r, batcher);
+	request_of(&late, NULL);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &late, 64, 20 * MS), -ETIMEDOUT);
+	ck_assert_uint_eq(nr_warnings, 0);
+	gate_open(&gate);
+	for (unsigned i = 0; i < FULL; i++)
+		ck_assert_int_eq(result_of(&requests[i].job), 0);
+	ck_eventually(nr_warnings);
+	must(rnl_request_release(&requests[0]));
+	must(call_end(&call));
+	ck_assert_uint_eq(nr_warnings, 1);
+	must(rnl_request_release(&r.request));
+	for (unsigned i = 1; i < FULL; i++)
+		must(rnl_request_release(&requests[i]));
+	end(pool, batcher);
+}
+
 TEST(a_waiting_reservation_gets_cancelled_slots)
 {
 	struct rnl_request requests[FULL];

@@ -322,6 +322,134 @@ TEST(without_a_log_errors_and_warnings_go_to_stderr)
 	close(ends[1]);
 }
 
+/* ---- RUNNEL_LOG ------------------------------------------------------------------------- */
+
+static int returns_three(struct rnl_job *job)
+{
+	(void)job;
+	return 3;
+}
+
+/*
+ * Writes to @text what the standard error output gets, with that RUNNEL_LOG, of a call with an
+ * error, a pool, a job with a warning and a job with an info.  @fn: the process's log, or NULL.
+ */
+static void stderr_of(const char *level, rnl_log_fn *fn, void *arg, char *text, size_t bytes)
+{
+	FILE *file = tmpfile();
+	int old = dup(2);
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	if (level)
+		setenv("RUNNEL_LOG", level, 1);
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_eq(dup2(fileno(file), 2), 2);
+	rnl_set_log(fn, arg);
+	(void)rnl_pool_create(NULL, NULL);
+	pool = pool_of(1);
+	submit_job(pool, &job, wait_for_itself_fn, NULL);
+	must(rnl_job_wait(&job, RNL_FOREVER));
+	submit_job(pool, &job, returns_three, NULL);
+	ck_assert_int_eq(result_of(&job), 3);
+	rnl_pool_destroy(pool);
+	rnl_set_log(NULL, NULL);
+	ck_assert_int_eq(dup2(old, 2), 2);
+	close(old);
+	rewind(file);
+	text[fread(text, 1, bytes - 1, file)] = '\0';
+	fclose(file);
+}
+
+TEST(the_variable_runnel_log_is_the_least_severe_level_on_stderr, .loops = 5)
+{
+	static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
+	const int most = levels[_i] ? _i : RNL_LOG_WARNING;
+	char text[4000];
+
+	stderr_of(levels[_i], NULL, NULL, text, sizeof(text));
+	ck_assert_msg(strstr(text, "runnel: error: rnl_pool_create(): poolp is NULL\n"), "%s", text);
+	ck_assert_msg(!strstr(text, "runnel: warning: ") == (most < RNL_LOG_WARNING), "%s", text);
+	ck_assert_msg(!strstr(text, "runnel: info: ") == (most < RNL_LOG_INFO), "%s", text);
+	ck_assert_msg(!strstr(text, "runnel: debug: ") == (most < RNL_LOG_DEBUG), "%s", text);
+	if (most < RNL_LOG_DEBUG)
+		return;
+	ck_assert_msg(strstr(text, "1 workers with per-thread streams"), "%s", text);
+	ck_assert_msg(on_host() || strstr(text, "hardware queues: CUDA_DEVICE_MAX_CONNECTIONS"),
+		      "%s", text);
+}
+
+static int returns_eio(struct rnl_job *job)
+{
+	(void)job;
+	return EIO;
+}
+
+static void note_level(void *arg, enum rnl_log_level level, const char *msg)
+{
+	_Atomic int *noted = arg;
+
+	if (strstr(msg, "a value: its job has succeeded"))
+		*noted = (int)level;
+}
+
+TEST(a_positive_errno_is_a_warning_and_another_value_an_info)
+{
+	for (int i = 0; i < 2; i++) {
+		_Atomic int noted = -1;
+		struct rnl_pool *pool = pool_of(1, .log = note_level, .log_arg = (void *)&noted);
+		struct rnl_job job;
+
+		submit_job(pool, &job, i ? returns_eio : returns_three, NULL);
+		ck_assert_int_gt(result_of(&job), 0);
+		rnl_pool_destroy(pool);
+		ck_assert_int_eq(noted, i ? RNL_LOG_WARNING : RNL_LOG_INFO);
+	}
+}
+
+static void count_levels(void *arg, enum rnl_log_level level, const char *msg)
+{
+	_Atomic unsigned *nr = arg;
+
+	(void)msg;
+	ck_assert_uint_le(level, RNL_LOG_DEBUG);
+	nr[level]++;
+}
+
+TEST(the_variable_limits_a_log_function_too, .loops = 5)
+{
+	static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
+	const unsigned most = levels[_i] ? (unsigned)_i : RNL_LOG_INFO;
+	_Atomic unsigned nr[RNL_LOG_DEBUG + 1] = { 0 };
+	char text[400];
+
+	stderr_of(levels[_i], count_levels, nr, text, sizeof(text));
+	ck_assert_str_eq(text, "");
+	for (unsigned level = 0; level <= RNL_LOG_DEBUG; level++)
+		ck_assert_int_eq(nr[level] > 0, level <= most);
+}
+
+TEST(a_wrong_level_is_reported_once_and_ignored)
+{
+	const char *line = "runnel: warning: RUNNEL_LOG is \"verbose\"; it must be error, warning, "
+			   "info or debug: it is ignored\n";
+	char text[4000];
+
+	stderr_of("verbose", NULL, NULL, text, sizeof(text));
+	ck_assert_msg(strstr(text, line) == text, "%s", text);
+	ck_assert_msg(!strstr(text + strlen(line), "RUNNEL_LOG"), "%s", text);
+	ck_assert_msg(strstr(text, "runnel: warning: rnl_job_wait()"), "%s", text);
+	ck_assert_msg(!strstr(text, "runnel: info"), "%s", text);
+}
+
+TEST(an_empty_level_is_as_if_the_variable_were_not_set)
+{
+	char text[4000];
+
+	stderr_of("", NULL, NULL, text, sizeof(text));
+	ck_assert_msg(!strstr(text, "RUNNEL_LOG"), "%s", text);
+}
+
 /* 100 lines of a kind are logged per second; the test may last longer than a second. */
 TEST(stderr_gets_no_flood_and_no_line_of_a_log)
 {

@@ -809,7 +809,7 @@ static void count_line(void *arg, enum rnl_log_level level, const char *msg)
 
 	(void)level;
 	lines[0]++;
-	lines[1] += strstr(msg, "more lines like the last one were left out") != NULL;
+	lines[1] += strstr(msg, "more lines like the next one were left out") != NULL;
 }
 
 TEST(a_loop_of_refused_calls_does_not_flood_the_log, .timeout_s = 60,

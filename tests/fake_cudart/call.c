@@ -12,6 +12,8 @@
 
 #include "internal.h"
 
+#define LISTENERS_MAX 4
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic bool forked;		/* after CUDA had started: it does not survive a fork */
@@ -21,7 +23,7 @@ static unsigned nr_moving;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static _Thread_local cudaError_t last;
 
-_Thread_local enum fake_function fake__function;
+static _Thread_local enum fake_function function_now;
 
 static uint64_t nr_misuses;
 static char last_misuse[200];
@@ -91,11 +93,115 @@ void fake_fail_sticky(int code)
 	fake__unlock();
 }
 
+/* ---- the driver's log ---------------------------------------------------- */
+
+#if CUDART_VERSION < 12090
+typedef int cudaLogLevel;
+#define cudaLogLevelError 0
+typedef void (*cudaLogsCallback_t)(void *data, cudaLogLevel level, char *message, size_t length);
+typedef struct CUlogsCallbackEntry_st *cudaLogsCallbackHandle;
+
+cudaError_t cudaLogsRegisterCallback(cudaLogsCallback_t fn, void *data, cudaLogsCallbackHandle *handle);
+cudaError_t cudaLogsUnregisterCallback(cudaLogsCallbackHandle handle);
+#endif
+
+static struct listener {
+	cudaLogsCallback_t fn;		/* NULL: unused */
+	void *data;
+} listeners[LISTENERS_MAX];
+
+/* Held while listeners are called (seen): a call in a listener would wait for ever. */
+static pthread_mutex_t listening = PTHREAD_MUTEX_INITIALIZER;
+
+cudaError_t cudaLogsRegisterCallback(cudaLogsCallback_t fn, void *data, cudaLogsCallbackHandle *handle)
+{
+	cudaError_t code = cudaErrorInvalidValue;
+
+	CALL(cudaLogsRegisterCallback);
+	pthread_mutex_lock(&listening);
+	for (struct listener *l = listeners; fn && l < listeners + LISTENERS_MAX; l++) {
+		if (l->fn)
+			continue;
+		*l = (struct listener){ fn, data };
+		if (handle)
+			*handle = (cudaLogsCallbackHandle)(void *)l;
+		code = cudaSuccess;
+		break;
+	}
+	pthread_mutex_unlock(&listening);
+	return fake__said(code);
+}
+
+cudaError_t cudaLogsUnregisterCallback(cudaLogsCallbackHandle handle)
+{
+	struct listener *l = (struct listener *)(void *)handle;
+
+	CALL(cudaLogsUnregisterCallback);
+	if (!l || !l->fn) {
+		fake__misuse("a log callback that is not registered is unregistered");
+		return cudaErrorInvalidValue;
+	}
+	pthread_mutex_lock(&listening);
+	l->fn = NULL;
+	pthread_mutex_unlock(&listening);
+	return cudaSuccess;
+}
+
+unsigned fake_listeners(void)
+{
+	unsigned nr = 0;
+
+	pthread_mutex_lock(&listening);
+	for (unsigned i = 0; i < LISTENERS_MAX; i++)
+		nr += listeners[i].fn != NULL;
+	pthread_mutex_unlock(&listening);
+	return nr;
+}
+
+/* The driver's functions, which return the same codes. */
+void *fake__log_function(const char *name)
+{
+	if (!fake__settings.logs)
+		return NULL;
+	return !strcmp(name, "cuLogsRegisterCallback") ? (void *)cudaLogsRegisterCallback :
+	       !strcmp(name, "cuLogsUnregisterCallback") ? (void *)cudaLogsUnregisterCallback : NULL;
+}
+
+__attribute__((format(printf, 1, 2)))
+static void call_listeners(const char *format, ...)
+{
+	char message[128];
+	va_list args;
+	size_t length;
+
+	va_start(args, format);
+	length = (size_t)vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	for (unsigned i = 0; i < LISTENERS_MAX; i++) {
+		if (listeners[i].fn)
+			listeners[i].fn(listeners[i].data, cudaLogLevelError, message, length);
+	}
+}
+
+/* As seen: no reason for a lack of memory. */
+static void log_failed(cudaError_t code)
+{
+	pthread_mutex_lock(&listening);
+	if (code != cudaErrorMemoryAllocation)
+		call_listeners("the double does not like this call");
+	call_listeners("Returning %d (CUDA_ERROR_%d) from %s", (int)code, (int)code,
+		       fake__names[function_now]);
+	pthread_mutex_unlock(&listening);
+}
+
 /* "Not ready" is not an error (measured). */
 cudaError_t fake__said(cudaError_t code)
 {
-	if (code != cudaSuccess && code != cudaErrorNotReady)
-		last = code;
+	if (code == cudaSuccess || code == cudaErrorNotReady)
+		return code;
+	last = code;
+	if (fake__settings.logs && !forked)
+		log_failed(code);
 	return code;
 }
 
@@ -230,7 +336,7 @@ cudaError_t fake__call(enum fake_function function)
 	/* Before the lock is taken: a thread of the parent may have held it at the fork. */
 	if (forked)
 		return cudaErrorInitializationError;
-	fake__function = function;
+	function_now = function;
 	fake__init();
 	if (fake__settings.absent)
 		return (cudaError_t)fake__settings.absent;

@@ -50,51 +50,8 @@ enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode)
 
 /* ---- refused calls --------------------------------------------------------- */
 
-/* The driver's log has one callback. */
-static void (*listener)(void *data, int level, char *message, size_t length);
-static void *listener_data;
-
-static CUresult log_register(void *fn, void *data, void **handle)
-{
-	fake__lock();
-	listener = (void (*)(void *, int, char *, size_t))fn;
-	listener_data = data;
-	*handle = &listener;
-	fake__unlock();
-	return CUDA_SUCCESS;
-}
-
-static CUresult log_unregister(void *handle)
-{
-	fake__lock();
-	listener = handle == &listener ? NULL : listener;
-	fake__unlock();
-	return CUDA_SUCCESS;
-}
-
-void *fake__log_function(const char *name)
-{
-	if (!fake__settings.logs)
-		return NULL;
-	return !strcmp(name, "cuLogsRegisterCallback") ? (void *)log_register :
-	       !strcmp(name, "cuLogsUnregisterCallback") ? (void *)log_unregister : NULL;
-}
-
-/* Logs a line in the documented format. */
-static void log_refused(void)
-{
-	char line[128];
-	int length = snprintf(line, sizeof(line),
-			      "[12:00:00.000][1][CUDA][E][%s] not permitted in a capture",
-			      fake__names[fake__function]);
-
-	if (listener)
-		listener(listener_data, 0, line, (size_t)length);
-}
-
 static cudaError_t refuse(struct fake_capture *capture, cudaError_t code)
 {
-	log_refused();
 	if (capture->broken)
 		return cudaErrorStreamCaptureInvalidated;
 	capture->broken = true;
@@ -108,8 +65,6 @@ cudaError_t fake__capture_legacy(void)
 	for (struct fake_capture *c = captures; c; c = c->next) {
 		if (!c->origin->blocking)
 			continue;
-		if (!c->broken)
-			log_refused();
 		c->broken = true;
 		code = cudaErrorStreamCaptureImplicit;
 	}

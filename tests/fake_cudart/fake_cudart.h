@@ -40,7 +40,8 @@
  *	strangers			no two devices are peers
  *	queues=N			hardware queues, which streams share in the order of
  *					issue; set before the first use (0: one per stream)
- *	logs				the driver logs refused calls, like CUDA 12.9 and later
+ *	logs, nologs			the driver gives reasons for failed calls, as since CUDA
+ *					12.9, or not
  *	junk				freed device memory is filled with 0xdb
  *	stay				threads that used their own stream never end once
  *					the device has failed (seen on GPUs, not always)
@@ -95,6 +96,9 @@ const char *fake_last_misuse(void);
 
 /* Returns how often a node of an executable graph was set or enabled while its last launch could run. */
 uint64_t fake_early_sets(void);
+
+/* Returns the number of registered log callbacks. */
+unsigned fake_listeners(void);
 
 /* Returns true if the device has a context, which takes some 500 MB of a GPU's memory. */
 bool fake_has_context(int device);

@@ -76,6 +76,8 @@
 	X(cudaLibraryGetKernel) \
 	X(cudaLibraryLoadData) \
 	X(cudaLibraryUnload) \
+	X(cudaLogsRegisterCallback) \
+	X(cudaLogsUnregisterCallback) \
 	X(cudaMalloc) \
 	X(cudaMallocFromPoolAsync) \
 	X(cudaMemPoolCreate) \
@@ -114,6 +116,9 @@ cudaError_t fake__call(enum fake_function function);
 
 /* Ends a runtime call, without the lock; keeps the thread's last error. */
 cudaError_t fake__said(cudaError_t code);
+
+/* Returns a log function of the driver by name, or NULL. */
+void *fake__log_function(const char *name);
 
 #define CALL(name) \
 	do { \
@@ -342,10 +347,6 @@ cudaError_t fake__capture_op(struct fake_capture *capture, const struct fake_op 
 cudaError_t fake__capture_record(struct fake_capture *capture);
 cudaError_t fake__capture_wait_event(struct fake_stream *stream, uint64_t id);
 uint64_t fake__capture_id(const struct fake_capture *capture);
-/* Returns a log function of the driver by name, or NULL. */
-void *fake__log_function(const char *name);
-/* The function that the calling thread is in, for the log. */
-extern _Thread_local enum fake_function fake__function;
 enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode);
 
 /* ---- graphs of kernels (graph.c), the library's kernel (mover.c) ------------- */

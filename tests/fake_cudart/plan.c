@@ -102,8 +102,8 @@ static int read_field(char *field)
 		memset(failures, 0, sizeof(failures));
 		return 0;
 	}
-	if (!strcmp(field, "logs")) {
-		s->logs = true;
+	if (!strcmp(field, "logs") || !strcmp(field, "nologs")) {
+		s->logs = *field == 'l';
 		return 0;
 	}
 	if (!strcmp(field, "nowrite")) {
