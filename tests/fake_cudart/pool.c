@@ -3,7 +3,7 @@
  * Device memory, from memory pools, in the order of streams.
  *
  * DESIGN
- *	The device's memory is one mapping, covered by a list of blocks: allocated ones, and
+ *	The memory of all devices is one mapping, covered by a list of blocks: allocated ones, and
  *	free ones, which a pool may keep. The stream that freed a block can allocate it again
  *	immediately. Another stream can allocate it once the first stream has reached the free, or
  *	waits for the free if the pool may add such a wait. A trim gives back a pool's free blocks;
@@ -41,11 +41,16 @@ static struct fake_pool *pools;
 static char *memory;
 static struct block *blocks;
 
+static size_t all_bytes(void)
+{
+	return (size_t)fake__settings.nr_devices * fake__settings.memory_bytes;
+}
+
 bool fake__is_device(const void *address)
 {
 	const char *at = address;
 
-	return memory && at >= memory && at < memory + fake__settings.memory_bytes;
+	return memory && at >= memory && at < memory + all_bytes();
 }
 
 int fake__owner(const void *address)
@@ -96,14 +101,14 @@ static int init_memory(void)
 	whole = calloc(1, sizeof(*whole));
 	if (!whole)
 		return -1;
-	mapping = mmap(NULL, fake__settings.memory_bytes, PROT_READ | PROT_WRITE,
+	mapping = mmap(NULL, all_bytes(), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (mapping == MAP_FAILED) {
 		free(whole);
 		return -1;
 	}
 	whole->begin = mapping;
-	whole->bytes = fake__settings.memory_bytes;
+	whole->bytes = all_bytes();
 	memory = mapping;
 	blocks = whole;
 	return 0;
@@ -201,7 +206,7 @@ static cudaError_t pool_alloc(void **memp, size_t bytes, cudaMemPool_t handle, c
 	*memp = NULL;
 	if (!bytes)
 		return cudaSuccess;
-	if (whole < bytes || init_memory())
+	if (whole < bytes || whole > fake__settings.memory_bytes || init_memory())
 		return cudaErrorMemoryAllocation;
 	merge();
 	b = find_free(whole, pool, pool, stream);
