@@ -17,15 +17,15 @@ $(rest): first
 	  $(MAKE) --no-print-directory $@
 first: $(filter deps,$(goals))
 	@test -f config.mk || '$(top)/configure' $(CONFIGURE)
-# What the other goals need; without any, core.
-needs = $(strip $(if $(filter-out deps,$(goals)),core) \
-	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check probes http bench many gpu python) \
+# What the other goals need; without any, core and tool.
+needs = $(strip $(if $(filter-out deps,$(goals)),core tool) \
+	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check probes http bench many python) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
-	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http gpu fuzz) \
+	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http fuzz) \
 	$(if $(filter python wheel bench-python,$(goals)),python))
 deps:
 	@sh '$(top)/deps.sh' $(needs)
-	@! grep -Eqs '^have_(CHECK|HTTP|MPI|PYTHON) *:= no' config.mk || ./config.status --recheck
+	@! grep -Eqs '^have_(CHECK|HTTP|JANSSON|LIBELF|MPI|PYTHON) *:= no' config.mk || ./config.status --recheck
 clean distclean: ; @:
 .PHONY: $(goals) first
 

@@ -377,7 +377,8 @@ bool lint_read(const char *path, void (*take)(struct lint_object *object, void *
 {
 	(void)take;
 	(void)arg;
-	(void)tool_trouble("%s: this runnel was built without libelf, and reads no objects", path);
+	(void)tool_trouble("%s: this runnel was built without libelf, and reads no objects: "
+			   "`make deps all` in its sources builds the whole tool", path);
 	return false;
 }
 
