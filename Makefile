@@ -169,7 +169,7 @@ dist: ; sh $(srcdir)/dist.sh runnel-$(VERSION)
 rooms := $(patsubst $(srcdir)/%/,%,$(wildcard $(srcdir)/src/*/))
 objdirs := $(rooms) $(bench_dirs) $(tests_dirs) $(EXAMPLE_DIRS) python
 clean:
-	rm -f runnel librunnel.a librunnel.so* $(http)/page.inc $(foreach d,$(objdirs),$d/*.o $d/*.d) $(PROGRAMS) $(MANUALS:%=docs/man/%) \
+	rm -f runnel librunnel.a librunnel.so* $(http)/page.inc $(http)/docs.inc $(foreach d,$(objdirs),$d/*.o $d/*.d) $(PROGRAMS) $(MANUALS:%=docs/man/%) \
 	  $(BENCHES)
 	$(clean_tests)
 	$(clean_python)
