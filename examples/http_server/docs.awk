@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Makes the page of GET /docs from README.md, of the Markdown that is used there: headings, paragraphs,
-# lists, indented code, bold text, code and links. Links to files, which the server does not have,
-# become text, and pictures are left out.
+# Makes the page of GET /docs from README.md, of the Markdown that is used there: headings,
+# paragraphs, lists, indented code, bold text, code and links. Links to files, which the server does
+# not have, become text, and pictures are left out.
 function inline(text,	out, link) {
 	gsub(/&/, "\\&amp;", text)
 	gsub(/</, "\\&lt;", text)
@@ -44,11 +44,12 @@ BEGIN {
 	print ":root { --ground: #f6f7f9; --text: #1b2028; --link: #2563c9; --well: #e6e9ee; }"
 	print "@media (prefers-color-scheme: dark) {"
 	print "\t:root { --ground: #12151a; --text: #e8ebf0; --link: #76a9ff; --well: #262d37; }\n}"
-	print "body { margin: 0 auto; max-width: 44rem; padding: 1rem; background: var(--ground); color: var(--text);"
-	print "\tfont: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }"
-	print "h1 { font-size: 1.5rem; margin: 0.5rem 0; }\nul { padding-left: 1.25rem; }\nli { margin: 0.5rem 0; }"
+	print "body { margin: 0 auto; max-width: 44rem; padding: 1rem; overflow-wrap: anywhere;"
+	print "\tbackground: var(--ground); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }"
+	print "h1 { font-size: 1.5rem; margin: 0.5rem 0; }"
+	print "ul { padding-left: 1.25rem; }\nli { margin: 0.5rem 0; }"
 	print "code, pre { font: 0.875em/1.4 ui-monospace, monospace; }"
-	print "pre { background: var(--well); padding: 0.75rem; border-radius: 0.375rem; white-space: pre-wrap; }"
+	print "pre { background: var(--well); padding: 0.75rem; white-space: pre-wrap; }"
 	print "a { display: inline-flex; align-items: center; min-height: 2.75rem; color: var(--link); }"
 	print "</style>\n</head>\n<body>\n<nav><a href=\"/\">Words and edges</a></nav>\n<main>"
 }

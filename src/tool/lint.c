@@ -18,7 +18,7 @@ static const char doc[] =
 "runtime by their plain names.  Also lists imports of the calls for per-thread default streams "
 "(..._ptsz, ..._ptds).  An OBJECT is an object file, an archive, an executable or a shared "
 "object.\v"
-"Calls that runnel makes are not found, because it passes a stream to each.  In a program with "
+"Calls that runnel makes do not count, because it passes a stream to each.  In a program with "
 "librunnel.a these may be the program's calls, too: check its objects.  "
 "If the runtime is linked in statically, which is nvcc's default, the symbols of an executable "
 "or library do not show which calls it uses: check its objects.  Calls through the driver's "

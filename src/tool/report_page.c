@@ -19,18 +19,22 @@
 #define THREAD_HEIGHT 10.0
 
 static const char layout[] =
-"body{margin:0 auto;max-width:75rem;padding:1rem;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
+"body{margin:0 auto;max-width:75rem;padding:1rem;"
+"font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
 "h1{font-size:1.25rem;margin:0}h1 span{font-weight:400}h2{font-size:1rem;margin:1.5rem 0 .25rem}"
 "p{margin:.25rem 0}li{overflow-wrap:anywhere}"
-".legend{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:1rem 0;padding:0;list-style:none;font-size:.875rem}"
+".legend{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:1rem 0;padding:0;list-style:none;"
+"font-size:.875rem}"
 ".legend svg{width:.75rem;height:.75rem;margin-right:.4rem}"
-".row{display:grid;grid-template-columns:9.5rem minmax(0,1fr);gap:.75rem;align-items:center;margin:.5rem 0}"
+".row{display:grid;grid-template-columns:9.5rem minmax(0,1fr);gap:.75rem;align-items:center;"
+"margin:.5rem 0}"
 ".row>:first-child{text-align:right;overflow-wrap:anywhere;font-size:.875rem;line-height:1.25}"
 ".row svg{display:block;width:100%}"
 ".axis{position:relative;height:1.25rem;font-size:.8125rem}"
 ".axis span{position:absolute;transform:translateX(-50%);white-space:nowrap}"
 ".axis span:first-child{transform:none}"
-".tables{display:flex;flex-wrap:wrap;gap:1.25rem 3rem;margin-top:1.5rem}.tables p{flex-basis:100%;margin:0}"
+".tables{display:flex;flex-wrap:wrap;gap:1.25rem 3rem;margin-top:1.5rem}"
+".tables p{flex-basis:100%;margin:0}"
 ".scrolls{overflow-x:auto}"
 "table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}"
 "th{font-weight:400;text-align:left;overflow-wrap:anywhere;min-width:7rem}"
@@ -38,7 +42,8 @@ static const char layout[] =
 "tr:first-child th{font-weight:600}"
 "@media(max-width:46rem){.row{grid-template-columns:minmax(0,1fr);gap:0}"
 ".row>:first-child{text-align:left}.axis span:nth-child(even){display:none}"
-"table{font-size:.75rem}th{min-width:5.5rem}td,th+th{padding-left:.4rem}th+th{white-space:normal}.scrolls{max-width:100%}}";
+"table{font-size:.75rem}th{min-width:5.5rem}td,th+th{padding-left:.4rem}"
+"th+th{white-space:normal}.scrolls{max-width:100%}}";
 
 /* ---- parts --------------------------------------------------------------- */
 
@@ -75,8 +80,9 @@ static void page_put_legend(FILE *to)
 {
 	fputs("<ul class=\"legend\">\n", to);
 	for (unsigned i = 0; report_legend(i); i++)
-		fprintf(to, "<li><svg viewBox=\"0 0 12 12\"><rect class=\"%s\" width=\"12\" height=\"12\" rx=\"2\"/>"
-			    "</svg>%s</li>\n", report_legend(i)->class, report_legend(i)->text);
+		fprintf(to, "<li><svg viewBox=\"0 0 12 12\"><rect class=\"%s\" width=\"12\" "
+			    "height=\"12\" rx=\"2\"/></svg>%s</li>\n", report_legend(i)->class,
+			report_legend(i)->text);
 	fputs("</ul>\n", to);
 }
 
@@ -84,8 +90,9 @@ static void begin_row(FILE *to, const char *name, const char *class, double heig
 {
 	fputs("<div class=\"row\"><span>", to);
 	report_escape(to, name);
-	fprintf(to, "</span><svg xmlns=\"http://www.w3.org/2000/svg\" class=\"%s\" viewBox=\"0 0 %.0f %.0f\" "
-		    "height=\"%.0f\" preserveAspectRatio=\"none\">\n", class, WIDTH, height, height);
+	fprintf(to, "</span><svg xmlns=\"http://www.w3.org/2000/svg\" class=\"%s\" "
+		    "viewBox=\"0 0 %.0f %.0f\" height=\"%.0f\" preserveAspectRatio=\"none\">\n",
+		class, WIDTH, height, height);
 }
 
 static void page_put_depth(FILE *to, const struct report *r, const struct report_scale *scale)

@@ -33,14 +33,15 @@
 #define COARSEST 16.0
 #define THREADS_SHOWN 8
 
-/* The colours of a scheme; the first ones are of text and ground. */
-#define COLOURS(ground, ink, dim, grid, lane, depth, edge, job, in, kernel, out, call, back, submit, wait, hatch) \
+/* The colours of a scheme. */
+#define COLOURS(ground, ink, dim, grid, lane, depth, edge, job, in, kernel, out, call, back, \
+		submit, wait, hatch) \
 	":root{--grid:" grid "}.ground{fill:" ground ";background:" ground "}" \
 	"text,.ink{fill:" ink ";color:" ink "}.dim{fill:" dim ";color:" dim "}" \
 	".grid{stroke:" grid "}.lane{fill:" lane ";background-color:" lane "}" \
-	".depth{fill:" depth ";stroke:" edge "}.job{fill:" job "}.in{fill:" in "}.kernel{fill:" kernel "}" \
-	".out{fill:" out "}.call{fill:" call "}.back{fill:" back "}.submit{fill:" submit "}.wait{fill:" wait "}" \
-	".hatch{fill:" hatch "}rect:hover{stroke:" ink "}"
+	".depth{fill:" depth ";stroke:" edge "}.job{fill:" job "}.in{fill:" in "}" \
+	".kernel{fill:" kernel "}.out{fill:" out "}.call{fill:" call "}.back{fill:" back "}" \
+	".submit{fill:" submit "}.wait{fill:" wait "}.hatch{fill:" hatch "}rect:hover{stroke:" ink "}"
 
 static const char style[] =
 "text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
@@ -51,13 +52,15 @@ static const char style[] =
 
 void report_colours(FILE *to)
 {
-	fputs(COLOURS("#fff", "#1f2937", "#596273", "#e0e3e8", "#f3f4f6", "#c7d2fe", "#6366f1", "#c3c9d2",
-		      "#2563eb", "#e08600", "#059669", "#7c3aed", "#b06af0", "#374151", "#e5484d", "#8f97a3")
-	      ".maybe{fill:url(#hatch)}.grid,.depth,rect:hover{stroke-width:1;vector-effect:non-scaling-stroke}\n"
+	fputs(COLOURS("#fff", "#1f2937", "#596273", "#e0e3e8", "#f3f4f6", "#c7d2fe", "#6366f1",
+		      "#c3c9d2", "#2563eb", "#e08600", "#059669", "#7c3aed", "#b06af0", "#374151",
+		      "#e5484d", "#8f97a3")
+	      ".maybe{fill:url(#hatch)}"
+	      ".grid,.depth,rect:hover{stroke-width:1;vector-effect:non-scaling-stroke}\n"
 	      "@media(prefers-color-scheme:dark){"
-	      COLOURS("#12151a", "#e8ebf0", "#a3adbb", "#363e4a", "#1f252d", "#3b4380", "#8f96ff", "#4a5361",
-		      "#5b9bff", "#ffb13d", "#2fc08f", "#a583ff", "#d3a6ff", "#c2c9d4", "#ff7b7b", "#7d8795")
-	      "}\n", to);
+	      COLOURS("#12151a", "#e8ebf0", "#a3adbb", "#363e4a", "#1f252d", "#3b4380", "#8f96ff",
+		      "#4a5361", "#5b9bff", "#ffb13d", "#2fc08f", "#a583ff", "#d3a6ff", "#c2c9d4",
+		      "#ff7b7b", "#7d8795") "}\n", to);
 }
 
 void report_put_hatch(FILE *to)
@@ -115,8 +118,9 @@ static void put_legend(FILE *to)
 	double x = LEFT;
 
 	for (unsigned i = 0; (e = report_legend(i)) != NULL; i++) {
-		fprintf(to, "<rect class=\"%s\" x=\"%.0f\" y=\"64\" width=\"12\" height=\"12\" rx=\"2\"/>"
-			    "<text x=\"%.0f\" y=\"74\">%s</text>\n", e->class, x, x + 17, e->text);
+		fprintf(to, "<rect class=\"%s\" x=\"%.0f\" y=\"64\" width=\"12\" height=\"12\" "
+			    "rx=\"2\"/><text x=\"%.0f\" y=\"74\">%s</text>\n", e->class, x, x + 17,
+			e->text);
 		x += e->width + 20;
 	}
 }

@@ -34,8 +34,8 @@ static void table_begin(struct table *t, const char *title)
 {
 	table_end(t);
 	t->open = t->page;
-	fprintf(t->to, t->page ? "<div class=\"scrolls\"><table>\n<tr><th scope=\"colgroup\" colspan=\"5\">%s\n" :
-		"\n%s\n", title);
+	fprintf(t->to, t->page ? "<div class=\"scrolls\"><table>\n"
+		"<tr><th scope=\"colgroup\" colspan=\"5\">%s\n" : "\n%s\n", title);
 }
 
 /* Begins a table with heads of columns. */
@@ -43,7 +43,8 @@ static void table_begin_columns(struct table *t, const char *title)
 {
 	table_end(t);
 	t->open = t->page;
-	fprintf(t->to, t->page ? "<div class=\"scrolls\"><table>\n<tr><th scope=\"col\">%s" : "\n%-26s", title);
+	fprintf(t->to, t->page ? "<div class=\"scrolls\"><table>\n<tr><th scope=\"col\">%s" :
+		"\n%-26s", title);
 }
 
 static void table_head(struct table *t, int width, int columns, const char *text)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-How a page looks in Chromium: on a phone and on a desk, light and dark. For http_seen.py, and by itself:
+How a page looks in Chromium: on a phone and on a desk, light and dark. For http_seen.py, and
+by itself:
 
 usage: python3 http_looks.py FILE...    checks pages in files, and exits with 1 if one is wrong;
                                         with 77 if there is no Chromium
@@ -41,8 +42,9 @@ LOOKS = r'''(() => {
         if (!text || of.closest('title, script, style') || !shown(range.getBoundingClientRect()))
             continue;
         const style = getComputedStyle(of);
-        const [low, high] = [luminance(rgba(style.color)), luminance(ground(of))].sort((a, b) => a - b);
-        const contrast = (high + 0.05) / (low + 0.05), size = parseFloat(style.fontSize);
+        const sides = [luminance(rgba(style.color)), luminance(ground(of))];
+        const contrast = (Math.max(...sides) + 0.05) / (Math.min(...sides) + 0.05);
+        const size = parseFloat(style.fontSize);
         nr++;
         if (contrast < 4.5)
             wrong.push(`contrast ${contrast.toFixed(2)}: ${text.slice(0, 40)}`);
@@ -74,7 +76,8 @@ def wrong_looks(browser, url, ready='true', name='page'):
             browser.until(ready)
             wrong += ['%d px, %s: %s' % (width, scheme, what) for what in browser.run(LOOKS)]
             if os.environ.get('PICTURES'):
-                with open('%s/%s_%d_%s.png' % (os.environ['PICTURES'], name, width, scheme), 'wb') as file:
+                path = '%s/%s_%d_%s.png' % (os.environ['PICTURES'], name, width, scheme)
+                with open(path, 'wb') as file:
                     file.write(browser.screenshot())
     return wrong
 

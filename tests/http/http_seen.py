@@ -242,5 +242,5 @@ def the_pages_look_right_on_a_phone_and_on_a_desk_light_and_dark(running, browse
         return !document.getElementById('pictures').hidden;
     })()"""
     same(wrong_looks(browser, page_of(running), sampled, 'home'), [], 'looks of the page')
-    same(wrong_looks(browser, page_of(running) + 'docs', name='docs'), [], 'looks of the documentation')
+    same(wrong_looks(browser, page_of(running) + 'docs', name='docs'), [], 'looks of /docs')
     same(browser.complaints, [], 'complaints of the browser')
