@@ -17,15 +17,15 @@ $(rest): first
 	  $(MAKE) --no-print-directory $@
 first: $(filter deps,$(goals))
 	@test -f config.mk || '$(top)/configure' $(CONFIGURE)
-# What the other goals need; without any, core.
-needs = $(strip $(if $(filter-out deps,$(goals)),core) \
-	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check probes http bench many gpu python) \
+# What the other goals need; without any, core and tool.
+needs = $(strip $(if $(filter-out deps,$(goals)),core tool) \
+	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check probes http bench many python) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
-	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http gpu fuzz) \
+	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http fuzz) \
 	$(if $(filter python wheel bench-python,$(goals)),python))
 deps:
 	@sh '$(top)/deps.sh' $(needs)
-	@! grep -Eqs '^have_(CHECK|HTTP|MPI|PYTHON) *:= no' config.mk || ./config.status --recheck
+	@! grep -Eqs '^have_(CHECK|HTTP|JANSSON|LIBELF|MPI|PYTHON) *:= no' config.mk || ./config.status --recheck
 clean distclean: ; @:
 .PHONY: $(goals) first
 
@@ -169,7 +169,7 @@ dist: ; sh $(srcdir)/dist.sh runnel-$(VERSION)
 rooms := $(patsubst $(srcdir)/%/,%,$(wildcard $(srcdir)/src/*/))
 objdirs := $(rooms) $(bench_dirs) $(tests_dirs) $(EXAMPLE_DIRS) python
 clean:
-	rm -f runnel librunnel.a librunnel.so* $(http)/page.inc $(foreach d,$(objdirs),$d/*.o $d/*.d) $(PROGRAMS) $(MANUALS:%=docs/man/%) \
+	rm -f runnel librunnel.a librunnel.so* $(http)/page.inc $(http)/docs.inc $(foreach d,$(objdirs),$d/*.o $d/*.d) $(PROGRAMS) $(MANUALS:%=docs/man/%) \
 	  $(BENCHES)
 	$(clean_tests)
 	$(clean_python)

@@ -3,23 +3,23 @@
 # With apt and as root, installs the missing packages of the named groups. Without apt or root,
 # prints the command to run.
 #
-# usage: deps.sh [GROUP | PACKAGE of Debian ...]	without any: core, and it lists the groups
+# usage: deps.sh [GROUP | PACKAGE of Debian ...]	without any: core and tool, and it lists the groups
 #        deps.sh --help
 #
 # Nothing works without core. If packages of another group are missing, what needs them is not
 # built and not tested; configure and the tests say so.
 set -u
-groups='core check probes http bench many gpu fuzz python modules'
+groups='core tool check probes http bench many fuzz python modules'
 about() {
 	case $1 in
 	core) echo 'the library, runnel, and make demo' ;;
+	tool) echo 'runnel lint and runnel report' ;;
 	check) echo 'make check' ;;
 	probes) echo "the library's probes, for bpftrace and gdb, and their tests" ;;
 	http) echo 'examples/http_server, its page and its tests; examples/pipeline' ;;
 	bench) echo 'make bench, beside other pools' ;;
 	many) echo 'programs over several GPUs and machines: MPI, NCCL, a balancer' ;;
-	gpu) echo 'runnel lint and runnel report' ;;
-	fuzz) echo 'make fuzz, with the groups http and gpu' ;;
+	fuzz) echo 'make fuzz, with the groups http and tool' ;;
 	python) echo 'the Python package, its wheel and its tests' ;;
 	modules) echo 'tests of examples/modules in their servers' ;;
 	*) return 1 ;;
@@ -54,6 +54,8 @@ table() {
 	core|has make|make|make|make|make|make
 	core|has pkg-config|pkg-config|pkgconf-pkg-config|pkg-config|pkgconf|pkgconf
 	core|lib liburcu-cds|liburcu-dev|userspace-rcu-devel|liburcu-devel|liburcu|userspace-rcu-dev
+	tool http|lib jansson '>=' 2.10|libjansson-dev|jansson-devel|libjansson-devel|jansson|jansson-dev
+	tool|lib libelf '>=' 0.170|libelf-dev|elfutils-libelf-devel|libelf-devel|libelf|elfutils-dev
 	check|lib check '>=' 0.15|check|check-devel|check-devel|check|check-dev
 	check bench|has ${CXX:-c++}|g++|gcc-c++|gcc-c++|gcc|g++
 	check http|has python3|python3|python3|python3|python|python3
@@ -69,7 +71,6 @@ table() {
 	probes|has gdb|gdb|gdb|gdb|gdb|gdb
 	probes|has bpftrace|bpftrace|bpftrace|bpftrace|bpftrace|bpftrace
 	http|lib libevent '>=' 2.1.9|libevent-dev|libevent-devel|libevent-devel|libevent|libevent-dev
-	http gpu|lib jansson '>=' 2.10|libjansson-dev|jansson-devel|libjansson-devel|jansson|jansson-dev
 	http|lib libpng '>=' 1.6|libpng-dev|libpng-devel|libpng16-devel|libpng|libpng-dev
 	http|lib zlib|zlib1g-dev|zlib-devel|zlib-devel|zlib|zlib-dev
 	http|has wrk|wrk|wrk|wrk|wrk|wrk
@@ -79,7 +80,6 @@ table() {
 	bench|lib tbb '>=' 2021.1|libtbb-dev|tbb-devel|tbb-devel|onetbb|onetbb-dev
 	many|mpi|openmpi-bin libopenmpi-dev|openmpi-devel|openmpi-devel|openmpi|openmpi-dev
 	many|nccl|libnccl-dev||||
-	gpu|lib libelf '>=' 0.170|libelf-dev|elfutils-libelf-devel|libelf-devel|libelf|elfutils-dev
 	python|python|python3-cffi python3-dev python3-numpy python3-pip python3-setuptools python3-venv python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python-cffi python-numpy python-pip python-setuptools python-wheel|py3-cffi py3-numpy py3-pip py3-setuptools py3-wheel python3-dev
 	modules|has nginx && [ -e /usr/share/nginx/src/configure ]|nginx nginx-dev||||
 	modules|has apache2 && has apxs|apache2 apache2-dev||||
@@ -111,7 +111,7 @@ once() { printf '%s\n' $* | sort -u | paste -sd ' ' -; }
 case ${1:-} in
 --help | -h)
 	echo 'usage: deps.sh [GROUP | PACKAGE of Debian ...]'
-	echo 'Installs what is missing, with apt and as root; otherwise prints the command. Without arguments: core.'
+	echo 'Installs what is missing, with apt and as root; otherwise prints the command. Without arguments: core and tool.'
 	for group in $groups; do printf '  %-8s%s\n' $group "$(about $group)"; done
 	exit
 	;;
@@ -125,7 +125,7 @@ esac
 	missing=$(once $(lacks "$group"))
 	echo "deps: $group ($(about "$group")): ${missing:+missing: }${missing:-nothing is missing}"
 done
-[ $# != 0 ] || set -- core
+[ $# != 0 ] || set -- core tool
 core= rest= without=
 for word; do
 	if ! about "$word" >/dev/null; then

@@ -44,11 +44,14 @@ libs_buckets := $(MPI_LIBS) $(NCCL_LIBS)
 libs_pipeline := $(LIBPNG_LIBS) -lm
 $(ex)/gwc/gwc_mpi.o: INC += $(MPI_CFLAGS)
 $(http)/%.o: INC += $(HTTP_CFLAGS)
-# Converts the page to the initialisers of a C array.
+# Converts the pages to the initialisers of C arrays.
+to_initialisers = od -An -v -tu1 | sed 's/  */,/g; s/^,//; s/$$/,/'
 $(http)/page.o: INC += -I$(http)
-$(http)/page.o: $(http)/page.inc
+$(http)/page.o: $(http)/page.inc $(http)/docs.inc
 $(http)/page.inc: $(srcdir)/$(http)/page.html ; @mkdir -p $(@D)
-	$(call Q,OD)od -An -v -tu1 $< | sed 's/  */,/g; s/^,//; s/$$/,/' >$@
+	$(call Q,OD)<$< $(to_initialisers) >$@
+$(http)/docs.inc: $(srcdir)/$(http)/docs.awk $(srcdir)/$(http)/README.md ; @mkdir -p $(@D)
+	$(call Q,AWK)awk -f $^ | $(to_initialisers) >$@
 
 DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
 demo: $(ex)/gwc/gwc

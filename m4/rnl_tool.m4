@@ -4,8 +4,8 @@ dnl what RNL_PKG does for LIBELF (JANSSON is RNL_HTTP's).
 AC_DEFUN([RNL_TOOL],
 [RNL_PKG([LIBELF], [libelf >= 0.170])
 rnl_missing=
-AS_IF([test $have_JANSSON = no], [rnl_missing="$rnl_missing report needs jansson,"])
-AS_IF([test $have_LIBELF = no], [rnl_missing="$rnl_missing lint needs libelf,"])
+AS_IF([test $have_JANSSON = no], [rnl_missing="$rnl_missing report (jansson is missing),"])
+AS_IF([test $have_LIBELF = no], [rnl_missing="$rnl_missing lint (libelf is missing),"])
 AS_IF([test -z "$rnl_missing"], [tool_says=yes],
-  [tool_says="in part:${rnl_missing%,} (sh deps.sh gpu)"])
+  [tool_says="without${rnl_missing%,}: make deps all completes it"])
 AC_SUBST([have_LIBELF])])

@@ -25,6 +25,7 @@ static const char doc[] =
 	"  GET /          a page with forms, live statistics, and a timeline of the workers\n"
 	"  POST /wc       counts the body's lines, words and bytes; JSON\n"
 	"  POST /sobel    finds the edges of an image (PNG, PGM, PPM); PNG\n"
+	"  GET /docs      the documentation\n"
 	"  GET /live      the data of the page; JSON\n"
 	"  GET /metrics   metrics for Prometheus\n"
 	"  GET /healthz   200 if the pool is well; else 503 and the reason\n"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page of GET /.
+ * The pages of GET / and GET /docs.
  *
  * DESIGN
- * page.html is compiled in, so that the program is one file.  A Content-Security-Policy makes a
+ * page.html and README.md, as HTML, are compiled in, so that the program is one file.  A Content-Security-Policy makes a
  * browser use only the page's own script and style, and load nothing from elsewhere.  The policy
  * has a random number for each answer, and this number replaces each "@nonce@" in the page.
  */
@@ -22,13 +22,16 @@
 
 static const unsigned char page[] = {
 #include "page.inc"
+}, docs[] = {
+#include "docs.inc"
 };
 
 static const char place[] = "@nonce@";
 
-int page_write(struct evbuffer *out, char policy[PAGE_POLICY_BYTES])
+int page_write(struct evbuffer *out, bool is_docs, char policy[PAGE_POLICY_BYTES])
 {
-	const unsigned char *at = page, *const end = page + sizeof(page), *next;
+	const unsigned char *at = is_docs ? docs : page, *next;
+	const unsigned char *const end = at + (is_docs ? sizeof(docs) : sizeof(page));
 	unsigned char random[NONCE_BYTES];
 	char nonce[2 * NONCE_BYTES + 1];
 	int ret = 0;

@@ -224,7 +224,7 @@ static void handle_metrics(const struct endpoint *endpoint, struct request *req)
 static void handle_page(const struct endpoint *endpoint, struct request *req)
 {
 	char policy[PAGE_POLICY_BYTES];
-	const int ret = page_write(req->out, policy);
+	const int ret = page_write(req->out, endpoint->route == &routes[ROUTE_DOCS], policy);
 
 	if (ret) {
 		answer_result(endpoint, req, ret);
@@ -293,6 +293,7 @@ const struct route routes[NR_ROUTES] = {
 	[ROUTE_METRICS] = { "/metrics", GET_OR_HEAD, "GET, HEAD", handle_metrics, NULL },
 	[ROUTE_HEALTHZ] = { "/healthz", GET_OR_HEAD, "GET, HEAD", handle_healthz, NULL },
 	[ROUTE_PAGE] = { "/", GET_OR_HEAD, "GET, HEAD", handle_page, NULL },
+	[ROUTE_DOCS] = { "/docs", GET_OR_HEAD, "GET, HEAD", handle_page, NULL },
 	[ROUTE_LIVE] = { "/live", GET_OR_HEAD, "GET, HEAD", handle_live, NULL },
 	[ROUTE_CRASH] = { "/crash", EVHTTP_REQ_POST, "POST", handle_task, &crash_task },
 	[ROUTE_HANG] = { "/hang", EVHTTP_REQ_POST, "POST", handle_task, &hang_task },

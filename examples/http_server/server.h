@@ -13,6 +13,7 @@
  *	traceparent.c	the header that names a request's trace
  *	routes.c	paths, and their answers
  *	page.html	the page of GET /, with its style and script; page.c: sends it
+ *	docs.awk	makes the page of GET /docs from README.md
  *	live.c		the data of that page: GET /live
  *	spans.c		the workers' activity in the last seconds
  *	form.c		bodies that a browser's form sends
@@ -107,7 +108,7 @@ void options_parse(struct options *opt, int argc, char **argv);
 /* Exit status: the device has failed; all requests were answered. */
 #define EXIT_DEVICE_FAILED 75		/* EX_TEMPFAIL of sysexits.h */
 
-enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_PAGE, ROUTE_LIVE,
+enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_PAGE, ROUTE_DOCS, ROUTE_LIVE,
        ROUTE_CRASH, ROUTE_HANG, ROUTE_OTHER, NR_ROUTES };
 
 #define ANSWER_CODES 14
@@ -605,11 +606,11 @@ const char *health_name(unsigned state);
 #define PAGE_POLICY_BYTES 256
 
 /*
- * Appends the page.
+ * Appends the page of GET /, or of GET /docs if @is_docs.
  * @policy: receives the Content-Security-Policy for this copy.
  * Returns 0 or a negative errno.
  */
-int page_write(struct evbuffer *out, char policy[PAGE_POLICY_BYTES]);
+int page_write(struct evbuffer *out, bool is_docs, char policy[PAGE_POLICY_BYTES]);
 
 /* ---- form.c -------------------------------------------------------------- */
 

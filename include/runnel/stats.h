@@ -102,9 +102,10 @@ RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_po
  * Each sample has the label pool="NAME"; a worker's samples also have, say, worker="3" and
  * device="cuda:1". The timer thread, which completes cancelled and expired jobs, has worker="timer"
  * and no device. If the pool has classes, their samples have class="NAME" and, since names may be
- * equal, index="N"; those of jobs without a class have index="0". A connection to the socket of the
- * attribute top gets this text and a line "# EOF", and is closed. A forked child without an exec
- * keeps the socket open, but does not answer.
+ * equal, index="N"; those of jobs without a class have index="0". A histogram has a bucket for each
+ * power of two. A connection to the socket of the attribute top gets this text, with the buckets of
+ * struct rnl_latency that have counts, and a line "# EOF", and is closed. A forked child without an
+ * exec keeps the socket open, but does not answer.
  * @name: NULL: the name of the pool's attributes, or "rnl-worker".
  * @buf: receives the text and a NUL; may be NULL if bytes is 0.
  * @bytes: size of buf.

@@ -11,8 +11,8 @@ extern "C" {
 
 enum rnl_trace_timing {
 	/*
-	 * The timing of jobs on the device takes a twentieth of a worker's time: all long jobs are
-	 * timed, and some of the short ones.
+	 * Each worker times its first 4096 jobs of the trace on the device. After these, the timing
+	 * takes a twentieth of the worker's time: all long jobs are timed, and some of the short ones.
 	 */
 	RNL_TRACE_SOME = 0,
 	RNL_TRACE_EVERY = 1,	/* every job is timed, whatever the cost */

@@ -5,7 +5,8 @@
  * DESIGN
  *	The text is first written to allocated memory (open_memstream).  So the caller's buffer gets
  *	all of it or nothing.  Names and units follow Prometheus' conventions: base units, _total
- *	for counters.  A histogram has a bucket for each power of two, 1 us to 17 s.
+ *	for counters.  A histogram has a bucket for each power of two, 1 us to 17 s: Prometheus
+ *	stores each as a series.  For `runnel top` it has each bucket in which a time was counted.
  */
 #include "config.h"
 
@@ -32,6 +33,7 @@
 struct page {
 	FILE *out;
 	const char *pool;		/* value of the label `pool` */
+	bool fine;			/* the text is for `runnel top` */
 	unsigned nr;			/* workers and, last, the timer thread */
 	struct rnl__figures *workers;	/* figures of each */
 	struct rnl__figures all;
@@ -130,13 +132,24 @@ static void put_permille(const struct page *p, const char *name, uint64_t value)
 	fprintf(p->out, "} %" PRIu64 ".%03" PRIu64 "\n", value / 1000, value % 1000);
 }
 
-static void put_buckets(const struct page *p, const char *name, const struct rnl__hist_sum *sum)
+static void put_bucket(const struct page *p, const char *name, uint64_t end_ns, uint64_t below)
 {
 	char end[32];
 
-	for (unsigned bits = FIRST_BITS; bits <= LAST_BITS; bits++) {
-		snprintf(end, sizeof(end), SECONDS, seconds(UINT64_C(1) << bits));
-		metrics_put(p, name, "_bucket", "le", end, rnl__hist_below(sum, bits));
+	snprintf(end, sizeof(end), SECONDS, seconds(end_ns));
+	metrics_put(p, name, "_bucket", "le", end, below);
+}
+
+static void put_buckets(const struct page *p, const char *name, const struct rnl__hist_sum *sum)
+{
+	uint64_t below = 0;
+
+	for (unsigned bits = FIRST_BITS; !p->fine && bits <= LAST_BITS; bits++)
+		put_bucket(p, name, UINT64_C(1) << bits, rnl__hist_below(sum, bits));
+	for (unsigned i = 0; p->fine && i < RNL__HIST_BUCKETS - 1; i++) {
+		below += sum->nr[i];
+		if (sum->nr[i])
+			put_bucket(p, name, rnl__hist_end_of(i), below);
 	}
 	metrics_put(p, name, "_bucket", "le", "+Inf", sum->total);
 	put_seconds(p, name, "_sum", sum->sum_ns);
@@ -296,7 +309,7 @@ static void put_all(struct page *p, struct rnl_pool *pool)
 		put_classes(p);
 }
 
-char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length)
+char *rnl__metrics_text(struct rnl_pool *pool, const char *name, bool fine, size_t *length)
 {
 	RNL__UNCANCELLED();
 	char *text = NULL;
@@ -306,6 +319,7 @@ char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length)
 	if (!p)
 		return NULL;
 	p->pool = name ? name : pool->name;
+	p->fine = fine;
 	p->nr = rnl__pool_nr_workers(pool) + 1;
 	p->workers = calloc(p->nr, sizeof(*p->workers));
 	p->classes = calloc(RNL__CLASSES_NR, sizeof(*p->classes));
@@ -340,7 +354,7 @@ int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *buf, size
 	if (!buf && bytes)
 		return rnl__invalid(&pool->log, "rnl_pool_stats_text(): buf is NULL, and bytes is %zu",
 				    bytes);
-	text = rnl__metrics_text(pool, name, &length);
+	text = rnl__metrics_text(pool, name, false, &length);
 	if (!text || length > INT_MAX) {
 		free(text);
 		return -ENOMEM;

@@ -3,8 +3,8 @@
  * Serves the figures of a running pool on a socket, for `runnel top`.
  *
  * DESIGN
- *	A thread accepts one connection after the other, writes the text of rnl_pool_stats_text()
- *	and a last line, "# EOF", and closes the connection.  So workers are not involved, and a
+ *	A thread accepts one connection after the other, writes the text of rnl_pool_stats_text(),
+ *	but with the histograms' own buckets, and a last line, "# EOF", and closes the connection.  So workers are not involved, and a
  *	reader detects a truncated text.  The thread reads nothing, and waits a second at most for a
  *	slow reader.  The socket gets its mode before its name, so other users can never connect.  A
  *	dead program's socket refuses connections, and its name is reused.
@@ -49,7 +49,7 @@ static void answer(const struct rnl__top *t, int fd)
 	static const char end[] = "# EOF\n";
 	const struct timeval patience = { .tv_sec = SEND_S };
 	size_t length;
-	char *text = rnl__metrics_text(t->pool, NULL, &length);
+	char *text = rnl__metrics_text(t->pool, NULL, true, &length);
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (text && send(fd, text, length, MSG_NOSIGNAL) == (ssize_t)length)

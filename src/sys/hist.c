@@ -18,8 +18,7 @@ static unsigned bucket_of(uint64_t ns)
 	return 16 * (bits - 3) + (unsigned)(ns >> (bits - 4) & 15);
 }
 
-/* Returns the shortest time above a bucket. */
-static uint64_t end_of(unsigned bucket)
+uint64_t rnl__hist_end_of(unsigned bucket)
 {
 	unsigned bits = bucket / 16 + 3;
 
@@ -75,7 +74,7 @@ uint64_t rnl__hist_below(const struct rnl__hist_sum *sum, unsigned bits)
 {
 	uint64_t below = 0;
 
-	for (unsigned i = 0; i < RNL__HIST_BUCKETS && end_of(i) <= UINT64_C(1) << bits; i++)
+	for (unsigned i = 0; i < RNL__HIST_BUCKETS && rnl__hist_end_of(i) <= UINT64_C(1) << bits; i++)
 		below += sum->nr[i];
 	return below;
 }
@@ -88,7 +87,7 @@ static uint64_t quantile(const struct rnl__hist_sum *sum, unsigned part)
 	for (unsigned i = 0; i < RNL__HIST_BUCKETS; i++) {
 		seen += sum->nr[i];
 		if (seen >= rank && i < RNL__HIST_BUCKETS - 1) {
-			uint64_t last = end_of(i) - 1;
+			uint64_t last = rnl__hist_end_of(i) - 1;
 
 			return last < sum->max_ns ? last : sum->max_ns;
 		}

@@ -44,6 +44,9 @@ void rnl__hist_add(struct rnl__hist_sum *sum, struct rnl__hist *hist);
 /* Returns the number of times below 2^bits ns, to the accuracy of a bucket. */
 uint64_t rnl__hist_below(const struct rnl__hist_sum *sum, unsigned bits);
 
+/* Returns the shortest time above a bucket; the last bucket has none. */
+uint64_t rnl__hist_end_of(unsigned bucket);
+
 void rnl__hist_latency(const struct rnl__hist_sum *sum, struct rnl_latency *latency);
 
 #endif

@@ -18,6 +18,8 @@ static const char doc[] =
 "runtime by their plain names.  Also lists imports of the calls for per-thread default streams "
 "(..._ptsz, ..._ptds).  An OBJECT is an object file, an archive, an executable or a shared "
 "object.\v"
+"Calls that runnel makes do not count, because it passes a stream to each.  In a program with "
+"librunnel.a these may be the program's calls, too: check its objects.  "
 "If the runtime is linked in statically, which is nvcc's default, the symbols of an executable "
 "or library do not show which calls it uses: check its objects.  Calls through the driver's "
 "interface (cu...) or through pointers (dlsym()) are not seen either.\n"
@@ -33,6 +35,7 @@ static const struct {
 	[LINT_NO_FORM] = { "no_per_thread_form",
 			   "legacy stream, where a call's stream is 0, whatever the flags" },
 	[LINT_PER_THREAD] = { "per_thread", "per-thread streams" },
+	[LINT_OWN] = { "runnel", "runnel's own calls, each with a stream" },
 };
 
 struct linting {
@@ -81,7 +84,7 @@ static void lint_print_text(const struct lint_object *object, bool ignored)
 			tool_put_text(stdout, object->member);
 			putchar(')');
 		}
-		printf(": %s%s:", kinds[use].text, ignored && use != LINT_PER_THREAD ? " (ignored)" : "");
+		printf(": %s%s:", kinds[use].text, ignored && use < LINT_PER_THREAD ? " (ignored)" : "");
 		for (size_t i = 0; i < n->nr; i++) {
 			putchar(' ');
 			tool_put_text(stdout, n->names[i]);

@@ -5,8 +5,9 @@
  * DESIGN
  * An object that was compiled for per-thread default streams imports the runtime's calls by
  * names with _ptsz or _ptds; any other object imports the plain names.  Symbols do not show
- * whether a plain call passes a stream of its own.  If the runtime was linked in statically,
- * its names are not imports, and the symbols show nothing.
+ * whether a plain call passes a stream of its own.  The library's calls do, by their plain names:
+ * its objects, and what they are linked into, have the section .note.runnel.  If the runtime was
+ * linked in statically, its names are not imports, and the symbols show nothing.
  */
 #ifndef LINT_H
 #define LINT_H
@@ -19,12 +20,16 @@ enum lint_use {
 	LINT_STREAM_0,		/* uses the legacy stream if the call's stream is 0 */
 	LINT_NO_FORM,		/* like LINT_STREAM_0, but the call has no per-thread form */
 	LINT_PER_THREAD,
+	LINT_OWN,		/* a plain name that the library imports, in an object with the library */
 	LINT_OTHER,		/* uses no stream */
 };
 #define LINT_USES LINT_OTHER	/* number of uses for which names are kept */
 
 /* Returns the use of streams that the import of a name shows; in lint_calls.c. */
 enum lint_use lint_use_of(const char *name);
+
+/* Returns true if the library imports the name; in lint_calls.c. */
+bool lint_is_own(const char *name);
 
 struct lint_names {
 	char **names;		/* sorted, without duplicates */

@@ -6,7 +6,8 @@
  * DESIGN
  * Calls with _ptds take no stream: without the suffix they always use the legacy stream.
  * Calls with _ptsz take a stream: without the suffix stream 0 is the legacy stream.
- * tests/tree/lint-calls.sh compares the table with the header of the installed toolkit.
+ * tests/tree/lint-calls.sh compares the table with the header of the installed toolkit, and the
+ * list of the library's calls with src/device.
  */
 #include "lint.h"
 
@@ -96,6 +97,15 @@ static const struct {
 	{ "cudaMemcpyPeerAsync", NONE },
 };
 
+/* The calls of this table that the library makes, with a stream that is not 0. */
+static const char *const own[] = {
+	"cudaEventRecord", "cudaFreeAsync", "cudaGetDriverEntryPointByVersion", "cudaGraphLaunch",
+	"cudaLaunchKernel", "cudaMallocFromPoolAsync", "cudaMemcpy2DAsync", "cudaMemcpy3DPeerAsync",
+	"cudaMemcpyAsync", "cudaMemcpyBatchAsync", "cudaMemcpyPeerAsync", "cudaMemsetAsync",
+	"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaStreamQuery",
+	"cudaStreamSetAttribute", "cudaStreamSynchronize", "cudaStreamWaitEvent",
+};
+
 #define LENGTH_MAX 200	/* no call has a longer name, and reading very long names takes time */
 
 static bool has_suffix(const char *name)
@@ -117,4 +127,13 @@ enum lint_use lint_use_of(const char *name)
 			return calls[i].use;
 	}
 	return LINT_OTHER;
+}
+
+bool lint_is_own(const char *name)
+{
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		if (!strcmp(name, own[i]))
+			return true;
+	}
+	return false;
 }

@@ -107,6 +107,7 @@ struct seen_symbols {
 	unsigned tables;	/* bit mask of the table types that were read */
 	bool cuda;		/* the object contains CUDA code */
 	bool runtime;		/* the object contains the CUDA runtime */
+	bool library;		/* the object contains runnel */
 	bool bytecode;		/* the object is compiler bytecode, without symbols */
 };
 
@@ -179,6 +180,8 @@ static bool read_sections(const struct reading *r, Elf *elf, Elf64_Word table, s
 		name = elf_strptr(elf, names, header.sh_name);
 		if (name && (!strcmp(name, ".nv_fatbin") || !strcmp(name, ".nvFatBinSegment")))
 			seen->cuda = true;
+		if (name && !strcmp(name, ".note.runnel"))
+			seen->library = true;
 		if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM)
 			continue;
 		if (seen->tables >> (header.sh_type == SHT_DYNSYM) & 1)
@@ -191,6 +194,25 @@ static bool read_sections(const struct reading *r, Elf *elf, Elf64_Word table, s
 			return false;
 	}
 	return true;
+}
+
+/* Moves the names of the library's calls to their own list. */
+static void separate_own(struct lint_object *object)
+{
+	for (unsigned use = 0; use < LINT_OWN; use++) {
+		struct lint_names *n = &object->uses[use];
+		size_t kept = 0;
+
+		for (size_t i = 0; i < n->nr; i++) {
+			if (lint_is_own(n->names[i])) {
+				add_name(&object->uses[LINT_OWN], n->names[i]);
+				free(n->names[i]);
+			} else {
+				n->names[kept++] = n->names[i];
+			}
+		}
+		n->nr = kept;
+	}
 }
 
 static bool has_imports(const struct lint_object *object)
@@ -218,6 +240,8 @@ static bool elf_look_into(const struct reading *r, Elf *elf, const GElf_Ehdr *he
 		return trouble(r, "it has no sections, so its symbols cannot be found");
 	if (!read_sections(r, elf, relocatable ? SHT_SYMTAB : SHT_DYNSYM, size, &seen, object))
 		return false;
+	if (seen.library)
+		separate_own(object);
 	if (seen.bytecode && !has_imports(object))
 		return trouble(r, "it holds a compiler's bytecode (-flto): compile it with "
 				  "-ffat-lto-objects, or check the program that it is linked into");
@@ -377,7 +401,8 @@ bool lint_read(const char *path, void (*take)(struct lint_object *object, void *
 {
 	(void)take;
 	(void)arg;
-	(void)tool_trouble("%s: this runnel was built without libelf, and reads no objects", path);
+	(void)tool_trouble("%s: this runnel was built without libelf, and reads no objects: "
+			   "`make deps all` in its sources builds the whole tool", path);
 	return false;
 }
 

@@ -4,7 +4,7 @@
  *
  * DESIGN
  * overlap_find() computes the figures.  They are printed as text for people or as JSON for
- * programs; the picture shows the timeline.
+ * programs; the picture shows the timeline, and a page has both.
  */
 #include "report.h"
 
@@ -38,171 +38,6 @@ const char *report_time(char text[32], uint64_t ns)
 
 /* ---- text ---------------------------------------------------------------- */
 
-static double percent(uint64_t part, uint64_t of)
-{
-	return of ? 100.0 * (double)part / (double)of : 0;
-}
-
-/* The kind of a figure: exact, a lower bound, or a lower and an upper bound. */
-enum known { ALL, LEAST, BOTH };
-
-/* Prints a time in ns, and as a percentage of @elapsed.  @most: the upper bound for BOTH. */
-static void report_print_times(enum known known, uint64_t least, uint64_t most, uint64_t elapsed)
-{
-	char time[32];
-
-	printf("%12s %6.1f %%", report_time(time, least), percent(least, elapsed));
-	if (known == BOTH)
-		printf("  to %12s %6.1f %%", report_time(time, most), percent(most, elapsed));
-	puts(known == LEAST ? "  or more" : "");
-}
-
-static void print_line(const char *what, enum known known, uint64_t least, uint64_t most,
-		       uint64_t elapsed)
-{
-	printf("  %-34s ", what);
-	report_print_times(known, least, most, elapsed);
-}
-
-/* Returns how long at least @nr jobs were on the device at once. */
-static uint64_t at_once(const struct overlap_figures *o, int nr)
-{
-	uint64_t ns = 0;
-
-	for (int i = nr; i <= OVERLAP_DEPTH; i++)
-		ns += o->at_once_ns[i];
-	return ns;
-}
-
-/* Prints the time with i jobs; if it is not exact, bounds of the time with i or more. */
-static void print_depth(const struct report *r)
-{
-	const bool bounded = report_is_bounded(r);
-	const struct overlap_figures *o = &r->overlap, *most = &r->most;
-	int last = OVERLAP_DEPTH;
-
-	while (last && !most->at_once_ns[last])
-		last--;
-	printf("\nJobs on the device at once\n");
-	for (int i = bounded; i <= last; i++) {
-		char what[32];
-
-		snprintf(what, sizeof(what), "%d%s", i,
-			 bounded || i == OVERLAP_DEPTH ? " or more" : "");
-		print_line(what, bounded ? BOTH : ALL, bounded ? at_once(o, i) : o->at_once_ns[i],
-			   at_once(most, i), o->elapsed_ns);
-	}
-}
-
-static void print_overlap(const struct report *r)
-{
-	const struct overlap_figures *o = &r->overlap;
-	const bool bounded = report_is_bounded(r);
-	const enum known known = bounded ? LEAST : ALL;
-	const uint64_t elapsed = o->elapsed_ns, busy = o->busy_ns;
-	char time[32];
-
-	printf("\nOn the device%s, of %s\n", r->nr_devices > 1 ? "s" : "",
-	       report_time(time, elapsed));
-	print_line("busy", bounded ? BOTH : ALL, busy, r->most.busy_ns, elapsed);
-	if (o->in_ns || o->kernel_ns || o->out_ns) {
-		print_line("copies in", known, o->in_ns, 0, elapsed);
-		print_line("kernels", known, o->kernel_ns, 0, elapsed);
-		print_line("copies out", known, o->out_ns, 0, elapsed);
-		print_line("copies in and kernels at once", known, o->in_kernel_ns, 0, elapsed);
-		print_line("copies out and kernels at once", known, o->out_kernel_ns, 0, elapsed);
-		print_line("copies in and out at once", known, o->copies_ns, 0, elapsed);
-		print_line("all three at once", known, o->all_ns, 0, elapsed);
-	}
-	if (busy)
-		printf("  One after another %s jobs take %s: %.2f times as long as %s busy.\n",
-		       bounded ? "the timed" : "its", report_time(time, o->sum_ns),
-		       (double)o->sum_ns / (double)busy, bounded ? "they had it" : "it was");
-	print_depth(r);
-}
-
-static void print_workers(const struct report *r)
-{
-	printf("\nWorkers%30s %12s %8s\n", "jobs timed", "busy", "");
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (!r->has_worker[i])
-			continue;
-		printf("  %-24s %10" PRIu64 " ", r->worker_names[i].text,
-		       r->overlap.worker_jobs[i]);
-		report_print_times(report_is_bounded(r) ? BOTH : ALL, r->overlap.worker_ns[i],
-				   r->most.worker_ns[i], r->overlap.elapsed_ns);
-	}
-}
-
-/* Prints each device's figures, which count only overlap within the device. */
-static void print_devices(const struct report *r)
-{
-	const bool bounded = report_is_bounded(r);
-
-	if (r->nr_devices < 2)
-		return;
-	printf("\nDevices%30s %12s %8s\n", "jobs timed", "busy", "");
-	for (unsigned i = 0; i < r->nr_devices; i++) {
-		const struct overlap_figures *o = &r->of_device[i];
-
-		if (!r->device_names[i][0])
-			continue;
-		printf("  %-24s %10" PRIu64 " ", r->device_names[i], o->nr_jobs);
-		report_print_times(bounded ? BOTH : ALL, o->busy_ns, r->most_of_device[i].busy_ns,
-				   r->overlap.elapsed_ns);
-		print_line("  copies and kernels at once", bounded ? LEAST : ALL,
-			   o->in_kernel_ns + o->out_kernel_ns - o->all_ns, 0,
-			   r->overlap.elapsed_ns);
-	}
-}
-
-/* Prints how long each class's jobs were queued, and its part of the timed work on the device. */
-static void print_classes(const struct report *r)
-{
-	char half[32], most[32];
-
-	if (r->has_classes)
-		printf("\n%-26s %10s %25s %12s\n", "Classes", "jobs", "half, 99 of 100 queued",
-		       "on device");
-	for (unsigned i = 0; r->has_classes && i <= r->nr_names; i++) {
-		const struct report_class *c = &r->classes[i];
-
-		if (!c->jobs)
-			continue;
-		printf("  %-24s %10" PRIu64 " %12s %12s ", report_class_name(r, i), c->jobs,
-		       report_time(half, c->queue_p50_ns), report_time(most, c->queue_p99_ns));
-		report_print_times(ALL, c->device_ns, 0, r->classes_ns);
-	}
-}
-
-static void print_requests(const struct report *r)
-{
-	bool any = false;
-
-	for (unsigned i = 0; i < r->nr_names; i++) {
-		if (!r->requests[i])
-			continue;
-		if (!any)
-			printf("\n%-26s %10s\n", "Resident kernels", "requests");
-		any = true;
-		printf("  %-24s %10" PRIu64 "\n", r->names[i].text, r->requests[i]);
-	}
-}
-
-/* Prints the longest gaps in which certainly no job was on the device. */
-static void print_gaps(const struct overlap_figures *most)
-{
-	char length[32], at[32];
-
-	if (most->gaps[0].end_ns == most->gaps[0].begin_ns)
-		return;
-	printf("\nLongest gaps on the device\n");
-	for (int i = 0; i < OVERLAP_GAPS && most->gaps[i].end_ns > most->gaps[i].begin_ns; i++)
-		printf("  %12s at %s\n",
-		       report_time(length, most->gaps[i].end_ns - most->gaps[i].begin_ns),
-		       report_time(at, most->gaps[i].begin_ns));
-}
-
 const char *report_sampling(const struct report *r, char text[300])
 {
 	*text = '\0';
@@ -228,14 +63,7 @@ static void report_print_text(const struct report *r)
 	       r->overlap.nr_jobs, report_time(time, r->end - r->begin));
 	if (*report_sampling(r, sampling))
 		printf("%s.\n", sampling);
-	if (r->most.elapsed_ns) {
-		print_overlap(r);
-		print_devices(r);
-		print_workers(r);
-		print_gaps(&r->most);
-	}
-	print_classes(r);
-	print_requests(r);
+	report_tables(stdout, r, false);
 	if (r->nr_causes)
 		printf("\nLikely causes, and what to do\n");
 	for (unsigned i = 0; i < r->nr_causes; i++)

@@ -7,8 +7,10 @@
  *	report_bounds.c		bounds of the device work of jobs that were not timed
  *	report_classes.c	figures of each class of jobs
  *	report_causes.c		likely causes of missing overlap
+ *	report_table.c		the figures as tables, as text or in a page
  *	report_json.c		the report as JSON
- *	report_picture.c	the timeline as SVG, alone or in a page
+ *	report_picture.c	the timeline as SVG
+ *	report_page.c		the page: timeline, tables and causes
  *	report_shapes.c		drawing spans, merged where they are too narrow to see
  */
 #ifndef TOOL_REPORT_H
@@ -125,6 +127,9 @@ void report_find_causes(struct report *r);
 
 void report_print_json(const struct report *r);
 
+/* Writes the figures as tables; @page: as HTML. */
+void report_tables(FILE *to, const struct report *r, bool page);
+
 /* Writes the timeline to a file; @page: as HTML.  Returns 0, or TOOL_TROUBLE after a message. */
 int report_picture(const struct report *r, const char *path, bool page);
 
@@ -184,11 +189,42 @@ struct report_scale {
 void report_shapes(FILE *to, const struct report *r, const struct report_row *row,
 		   const struct report_scale *scale);
 
-/* Draws how many jobs were on the device at once, over time.  @most: receives the axis's end. */
+/* Draws how many jobs were on the device at once, over time; the axis ends at the returned number. */
 void report_depth(FILE *to, const struct report *r, double top, double height,
-		  const struct report_scale *scale, unsigned *most);
+		  const struct report_scale *scale);
+unsigned report_most_at_once(const struct report *r, const struct report_scale *scale);
 
 /* Writes text with XML's special characters escaped. */
 void report_escape(FILE *to, const char *text);
+
+/* ---- report_picture.c, report_page.c --------------------------------------- */
+
+/* The axis has a tick each @step units of @unit ns. */
+struct report_ticks {
+	double unit, step;
+	const char *name;	/* of the unit */
+};
+
+struct report_entry {
+	const char *class, *text;
+	int width;		/* of the text, in the picture */
+};
+
+struct report_ticks report_ticks(const struct report_scale *s);
+
+/* Returns entry @i of the legend, or NULL. */
+const struct report_entry *report_legend(unsigned i);
+
+/* Writes the rules for the shapes' and the text's colours, of both schemes. */
+void report_colours(FILE *to);
+
+/* Writes the pattern of hatched shapes, once in a file. */
+void report_put_hatch(FILE *to);
+
+void report_put_summary(FILE *to, const struct report *r);
+unsigned report_threads_shown(const struct report *r);
+
+/* Writes the page; @least as in struct report_scale. */
+void report_put_page(FILE *to, const struct report *r, double least);
 
 #endif /* TOOL_REPORT_H */

@@ -539,8 +539,8 @@ int report_read(struct report *r, const char *path)
 int report_read(struct report *r, const char *path)
 {
 	(void)r;
-	return tool_trouble("%s: traces cannot be read: this was built without jansson "
-			    "(install libjansson-dev, configure again)", path);
+	return tool_trouble("%s: this runnel was built without jansson, and reads no traces: "
+			    "`make deps all` in its sources builds the whole tool", path);
 }
 
 #endif

@@ -208,17 +208,33 @@ static void put_bins(FILE *to, const double *bins, const char *class, double top
 	fprintf(to, "V%.1fz\"/>\n", top + height);
 }
 
-void report_depth(FILE *to, const struct report *r, double top, double height,
-		  const struct report_scale *scale, unsigned *most)
+/* Finds how many jobs at most, and at least, were on the device at once; returns the axis's end. */
+static unsigned find_bins(const struct report *r, const struct report_scale *scale, double *least,
+			  double *possible)
 {
-	double least[BINS], possible[BINS], highest = 1;
+	double highest = 1;
 
 	fill_bins(least, r, scale, false);
 	fill_bins(possible, r, scale, true);
 	for (int i = 0; i < BINS; i++)
 		highest = possible[i] > highest ? possible[i] : highest;
-	*most = (unsigned)(highest + 0.999);
+	return (unsigned)(highest + 0.999);
+}
+
+unsigned report_most_at_once(const struct report *r, const struct report_scale *scale)
+{
+	double least[BINS], possible[BINS];
+
+	return find_bins(r, scale, least, possible);
+}
+
+void report_depth(FILE *to, const struct report *r, double top, double height,
+		  const struct report_scale *scale)
+{
+	double least[BINS], possible[BINS];
+	const unsigned most = find_bins(r, scale, least, possible);
+
 	if (report_is_bounded(r))
-		put_bins(to, possible, "maybe", top, height, scale, *most);
-	put_bins(to, least, "depth", top, height, scale, *most);
+		put_bins(to, possible, "maybe", top, height, scale, most);
+	put_bins(to, least, "depth", top, height, scale, most);
 }

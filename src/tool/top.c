@@ -152,9 +152,13 @@ static struct top_worker sum_of(const struct top_figures *f)
 static double at_most(const struct top_times *now, const struct top_times *before, uint64_t one_in)
 {
 	const uint64_t all = more(now->all, before->all);
+	uint64_t below = 0;
 
-	for (unsigned i = 0; i < now->nr && all; i++) {
-		if (all - more(now->below[i], before->below[i]) <= all / one_in)
+	for (unsigned i = 0, j = 0; i < now->nr && all; i++) {
+		/* A bucket without counts is in no text. */
+		while (j < before->nr && before->s[j] <= now->s[i])
+			below = before->below[j++];
+		if (all - more(now->below[i], below) <= all / one_in)
 			return now->s[i];
 	}
 	return all && now->nr ? (double)INFINITY : 0;
@@ -295,7 +299,7 @@ static void json_worker(const struct top_worker *w, const char *name, int64_t wo
 static void json_class(const struct top_figures *f, unsigned class)
 {
 	const struct top_class *c = &f->classes[class];
-	const struct top_figures none = { .ns = 0 };
+	static const struct top_figures none = { .ns = 0 };
 
 	tool_json_object(NULL);
 	tool_json_text("class", class ? c->name : NULL);
@@ -350,7 +354,7 @@ static int nobody(const char *path)
 
 static int top_watch(const char *path)
 {
-	struct top_figures figures[2];
+	static struct top_figures figures[2];
 	int ret = top_look(path, &figures[0]);
 
 	if (ret)
@@ -374,8 +378,8 @@ static int top_watch(const char *path)
 
 static int look_once(const char *path, bool as_json)
 {
-	const struct top_figures none = { .ns = 0 };
-	struct top_figures figures;
+	static const struct top_figures none = { .ns = 0 };
+	static struct top_figures figures;
 	const int ret = top_look(path, &figures);
 
 	if (ret)

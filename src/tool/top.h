@@ -11,7 +11,7 @@
 
 #define TOP_TIMER RNL_WORKERS_MAX
 #define TOP_TIMES 3
-#define TOP_BUCKETS 32
+#define TOP_BUCKETS 640	/* the library has 608; a text has those with counts */
 #define TOP_CLASSES (RNL_CLASSES_MAX + 1)
 
 /* The figures of a worker, or of the timer thread. */

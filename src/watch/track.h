@@ -25,6 +25,7 @@
 #include "device/device.h"
 
 #define RNL__TRACK_OPS 12	/* operations of a job that get their own spans */
+#define RNL__TRACK_FIRST 4096	/* jobs of a worker that are all timed by default: runnel/trace.h */
 
 enum rnl__track_kind {
 	RNL__TRACK_CALL,	/* a job's function has returned */

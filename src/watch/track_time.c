@@ -110,6 +110,8 @@ void rnl__track_time_spend(struct rnl__track *t, uint64_t from, uint64_t to)
 {
 	const uint64_t cost = rnl__smaller(to - from, COST_MAX_NS);
 
+	if (t->nr_jobs < RNL__TRACK_FIRST)
+		return;
 	if (t->next_timed < to)
 		t->next_timed = to;
 	t->next_timed += (SHARE - 1) * cost;
@@ -160,7 +162,7 @@ void rnl__track_time_free(struct rnl__track *t)
 bool rnl__track_time_wanted(const struct rnl__track *t, uint64_t now)
 {
 	return t->timing == RNL_TRACE_EVERY ||
-	       (t->timing == RNL_TRACE_SOME && now >= t->next_timed);
+	       (t->timing == RNL_TRACE_SOME && (t->nr_jobs < RNL__TRACK_FIRST || now >= t->next_timed));
 }
 
 /* Moves the base if a job begins before its function, or ends after the worker saw it done. */

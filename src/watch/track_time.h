@@ -4,8 +4,9 @@
  *
  * DESIGN
  *	Device times come from timed events around a job's work.  Such an event costs more than a
- *	microsecond, part of it under the driver's lock.  So by default a worker spends at most a
- *	twentieth of its time on them: it times all long jobs, and some of the small ones.  If the
+ *	microsecond, part of it under the driver's lock.  So by default a worker times its first
+ *	thousands of jobs, for a complete picture of a short program, and then spends at most a
+ *	twentieth of its time on events: it times all long jobs, and some of the small ones.  If the
  *	previous timed job is still in flight, the end of that job is the begin of the next one.
  *	An idle stream reaches an event immediately, so the work after it would seem to begin too
  *	early.  So if a job issues through functions of this library, its begin is recorded right
@@ -39,7 +40,10 @@ void rnl__track_time_begin(struct rnl__track *t, struct rnl__track_job *j);
 /* Puts a job's events back. */
 void rnl__track_time_put(struct rnl__track *t, struct rnl__track_job *j);
 
-/* Timing took from @from to @to.  No job is timed until 20 times as long has passed since @from. */
+/*
+ * Timing took from @from to @to.  After the first jobs, no job is timed until 20 times as long has
+ * passed since @from.
+ */
 void rnl__track_time_spend(struct rnl__track *t, uint64_t from, uint64_t to);
 
 /* Finds when an event was reached, by the host's clock.  Returns false if the device cannot say. */

@@ -75,6 +75,55 @@ TEST(test_a_reader_gets_the_figures_and_an_end, SOCKETS)
 	rnl_pool_destroy(pool);
 }
 
+/* Returns the least limit of a histogram's buckets that @part thousandths of the times do not exceed. */
+static double limit_of(const char *text, const char *name, unsigned part)
+{
+	char bucket[100], count[100];
+	double le = 0, nr = 0;
+	unsigned long long all;
+	const char *at;
+
+	snprintf(count, sizeof(count), "\n%s_count{pool=\"shown\"} ", name);
+	snprintf(bucket, sizeof(bucket), "\n%s_bucket{pool=\"shown\",le=\"", name);
+	at = strstr(text, count);
+	ck_assert_ptr_nonnull(at);
+	all = strtoull(at + strlen(count), NULL, 10);
+	for (at = text; nr * 1000 < (double)all * part; at++) {
+		char *end;
+
+		at = strstr(at, bucket);
+		ck_assert_ptr_nonnull(at);
+		at += strlen(bucket);
+		le = strtod(at, &end);
+		ck_assert_int_eq(strncmp(end, "\"} ", 3), 0);
+		nr = strtod(end + 3, NULL);
+	}
+	return le;
+}
+
+TEST(test_a_reader_gets_quantiles_as_exact_as_those_of_the_statistics, SOCKETS)
+{
+	static char text[1 << 20];
+	struct rnl_pool *pool = pool_of(2, .name = "shown", .top = path, .time_every = 1);
+	struct rnl_latency l;
+	struct rnl_job job;
+
+	for (int i = 0; i < 100; i++) {
+		submit_job(pool, &job, noop_fn, NULL);
+		(void)result_of(&job);
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	read_all(text, sizeof(text));
+	l = figures_of(pool).queue_wait;
+	ck_assert_uint_eq(l.nr, 100);
+	/* The statistics have a bucket's last nanosecond, or the longest time. */
+	ck_assert_double_ge(limit_of(text, "rnl_queue_wait_seconds", 500) * 1e9, (double)l.p50_ns);
+	ck_assert_double_le(limit_of(text, "rnl_queue_wait_seconds", 500) * 1e9, (double)l.p50_ns * 17 / 16 + 1);
+	ck_assert_double_ge(limit_of(text, "rnl_queue_wait_seconds", 990) * 1e9, (double)l.p99_ns);
+	ck_assert_double_le(limit_of(text, "rnl_queue_wait_seconds", 990) * 1e9, (double)l.p99_ns * 17 / 16 + 1);
+	rnl_pool_destroy(pool);
+}
+
 TEST(test_nobody_else_can_connect_whatever_the_umask, SOCKETS)
 {
 	const mode_t before = umask(0);

@@ -3,7 +3,7 @@
 # runnel lint: objects that use the legacy default stream, and files that are not objects.
 #
 # env: TOOL  the program (./runnel)
-program=${TOOL:-./runnel} CC=${CC:-cc}
+program=${TOOL:-./runnel} CC=${CC:-cc} build=$PWD
 . "$(dirname "$0")/../lib/harness.sh"
 cd "$dir" || exit 1
 "$program" lint "$program" 2>&1 | grep -q 'built without libelf' && skip_all 'configured without libelf'
@@ -103,6 +103,41 @@ lint 1 --ignore=legacy.o all.a
 prints '^1 of 4 objects'
 lint 0 --ignore=all.a all.a
 ends 'ignored objects are shown, and not found'
+
+# ---- the library ----------------------------------------------------------------------
+# The section that each object of the library with calls of the runtime has.
+cat >note.c <<'C'
+__asm__(".pushsection .note.runnel, \"a\", %note\n.long 7, 0, 1\n.asciz \"runnel\"\n.balign 4\n.popsection");
+C
+cat note.c legacy.c >own.c
+$CC -fPIC -c -o own.o own.c && $CC -shared -o libown.so own.o -L. -lruntime && strip libown.so || exit 1
+lint 1 own.o libown.so
+for file in own.o libown.so; do
+	prints "^$file: legacy stream: cudaMemcpy\$"
+	prints "^$file: legacy stream, where a call.s stream is 0: __cudaLaunchKernel\$"
+	prints "^$file: runnel.s own calls, each with a stream: cudaMemcpyAsync\$"
+done
+ends 'where the library is, its calls do not count as found, and other calls do'
+
+if [ "$have_CUDA" = yes ]; then
+	lint 0 "$build/librunnel.so" "$build/librunnel.a"
+	silent
+	prints 'librunnel\.so: runnel.s own calls, each with a stream: cudaEventRecord .*cudaStreamWaitEvent$'
+	prints 'librunnel\.a\(cuda_stream\.o\): runnel.s own calls, each with a stream: '
+	prints_not ': legacy stream'
+	prints '^0 of [0-9]+ objects'
+	echo 'int rnl_pool_create(void **pool, void *attr); int main(void) { return rnl_pool_create(0, 0) == 0; }' >main_pool.c
+	$CC ${sanitizer:+-fsanitize=$sanitizer} -o server main_pool.c "$build/librunnel.a" \
+		$("$PKG_CONFIG" --libs liburcu-cds) $(sed -n 's/^Libs\.private: *//p' "$build/runnel.pc") || exit 1
+	strip server
+	lint 0 server
+	silent
+	prints '^server: runnel.s own calls, each with a stream: cudaEventRecord '
+	prints_not ': legacy stream'
+	ends 'the library and a program with the archive are not accused'
+else
+	echo 'SKIP: a library without CUDA has no calls'
+fi
 
 if command -v python3 >/dev/null; then
 	lint 1 --json legacy.o all.a

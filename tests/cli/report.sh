@@ -153,6 +153,33 @@ reports 0 --html="$dir/many.html" "$dir/many.json"
 [ "$(wc -c <"$dir/many.html")" -lt 200000 ] || complain 'the page of many jobs is large'
 ends 'draws a page and a picture that need nothing else'
 
+# The page has each line of the text's tables, and looks right. A trace in which some jobs
+# were not timed has the widest tables.
+if command -v python3 >/dev/null; then
+	reports 0 --html="$dir/t.html" "$t"
+	cp "$dir/out" "$dir/t.txt"
+	reports 0 --html="$dir/some.html" "$dir/some.json"
+	cp "$dir/out" "$dir/some.txt"
+	for page in t some; do
+		python3 - "$dir/$page.txt" "$dir/$page.html" >"$dir/says" 2>&1 <<'PY' || { complain 'the page has other tables'; cat "$dir/says"; }
+import html, re, sys
+text, page = (open(path).read() for path in sys.argv[1:])
+rows = [" ".join(html.unescape(re.sub("<[^>]*>", " ", row)).split())
+        for row in re.findall("<tr>.*|<p>One after.*", page)]
+tables = text.split("Likely causes")[0].split("\n\n", 1)[1]
+lines = [" ".join(line.split()) for line in tables.split("\n") if line]
+assert len(lines) > 10 and lines == rows, [line for line in lines + rows if (line in lines) != (line in rows)]
+PY
+	done
+	ends 'the page has the tables of the text'
+	python3 -B "$srcdir/tests/http/http_looks.py" "$dir/t.html" "$dir/some.html" >"$dir/out" 2>"$dir/err"
+	case $? in
+	77) echo 'SKIP: no Chromium shows the page (make deps check)' ;;
+	0) ends 'the page can be read on a phone and in the dark' ;;
+	*) complain 'it looks wrong'; ends 'the page can be read on a phone and in the dark' ;;
+	esac
+fi
+
 "$OVERLAP" --device=host:2 --chunks=40 --chunk=64K --workers=4 --repeat=1 --trace="$dir/two.json" >/dev/null
 reports 0 "$dir/two.json"
 silent

@@ -82,7 +82,7 @@ fails 2 "$dir/file: is no socket" top --once "$dir/file"
 fails 2 "$dir: is no socket" top "$dir"
 fails 2 'is too long for a socket' top "/tmp/$(printf '%0120d' 0)"
 if command -v python3 >/dev/null; then
-	stranger() {	# stranger TEXT: makes a socket that sends TEXT to each client
+	stranger() {	# stranger TEXT [MORE]: makes a socket that sends TEXT to each client, or MORE to later ones
 		rm -f "$dir/listens"
 		python3 -c 'import socket, sys, os
 s = socket.socket(socket.AF_UNIX)
@@ -92,7 +92,8 @@ print("listens", flush=True)
 while True:
     c = s.accept()[0]
     c.sendall(sys.argv[2].encode("utf-8", "surrogateescape").decode("unicode_escape").encode("latin-1"))
-    c.close()' "$dir/other" "$1" >"$dir/listens" 2>/dev/null &
+    c.close()
+    del sys.argv[2:-1]' "$dir/other" "$@" >"$dir/listens" 2>/dev/null &
 		strange=$!
 		until grep -qs listens "$dir/listens" || ! kill -0 $strange; do sleep 0.1; done
 	}
@@ -121,6 +122,23 @@ rnl_device_seconds_count{pool="a"} 7
 	prints '^in the function +50 us +longer *$'
 	rows 1 ' 3 s +3 s *$'
 	kill $strange
+	# A text has the buckets with counts: here, the later one has two more.
+	stranger 'rnl_queue_wait_seconds_bucket{pool="a",le="0.000010240"} 100
+rnl_queue_wait_seconds_bucket{pool="a",le="+Inf"} 100
+rnl_queue_wait_seconds_count{pool="a"} 100
+# EOF
+' 'rnl_queue_wait_seconds_bucket{pool="a",le="0.000005120"} 50
+rnl_queue_wait_seconds_bucket{pool="a",le="0.000010240"} 150
+rnl_queue_wait_seconds_bucket{pool="a",le="0.000043008"} 250
+rnl_queue_wait_seconds_bucket{pool="a",le="+Inf"} 250
+rnl_queue_wait_seconds_count{pool="a"} 250
+# EOF
+'
+	"$program" top "$dir/other" >"$dir/out" 2>"$dir/err" &
+	watching=$!
+	until grep -q '^in the queue' "$dir/out" || ! kill -0 $watching; do sleep 0.1; done
+	prints '^in the queue +43 us +43 us *$'
+	kill $watching $strange
 	stranger 'rnl_class_jobs_run_total{pool="a",class="pool",index="0"} 5
 rnl_class_jobs_run_total{pool="a",class="gold",index="1"} 30
 rnl_class_jobs_run_total{pool="a",class="gold",index="32"} 7

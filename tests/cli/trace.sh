@@ -25,4 +25,21 @@ traced 'copies first' --chunks=50 --chunk=256K --workers=3 --order=copies
 traced 'in place, with halos' --chunks=50 --chunk=64K --workers=3 --in-place --halo=64
 traced 'of pageable memory' --chunks=30 --chunk=64K --workers=3 --pageable
 traced 'by callbacks' --chunks=30 --chunk=64K --workers=3 --callbacks
+
+# A callback of a batch causes those of its requests, and is written when all have returned.
+spans() {	# spans TS DUR TS DUR: a trace with two callbacks of one thread
+	{
+		echo '[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{}},'
+		echo '{"name":"thread_name","ph":"M","pid":1,"tid":7,"args":{"name":"w"}},'
+		printf '{"name":"f","cat":"callback","ph":"X","pid":1,"tid":7,"ts":%d,"dur":%d},\n' "$@"
+		echo '{"name":"runnel_end","ph":"M","pid":1,"tid":0,"args":{"jobs":0,"flown":0,"timed":0,'
+		echo '"unfinished":0,"dropped":0,"too_much":0,"arrows_lost":0}}]'
+	} >"$dir/t.json"
+}
+spans 10 5 8 20
+check 'a callback inside another one is right' python3 "$srcdir/tests/lib/trace_format.py" "$dir/t.json"
+spans 10 5 12 20
+! python3 "$srcdir/tests/lib/trace_format.py" "$dir/t.json" >"$dir/out" 2>"$dir/err" || complain 'it is accepted'
+prints '^it overlaps its neighbour: '
+ends 'callbacks that overlap are wrong'
 done_testing

@@ -41,6 +41,24 @@ def the_page_names_nothing_elsewhere(running):
     same(re.findall(r'@import|url\(|import\(', page), [], 'imports')
 
 
+@check_with()
+def the_pages_say_what_they_belong_to_and_have_no_dead_link(running):
+    for path in '/', '/docs':
+        answer = ask(running.port, path)
+        is_code(answer, 200)
+        same(answer.headers['content-type'], 'text/html; charset=utf-8', 'type of ' + path)
+        page = answer.body.decode()
+        policy = answer.headers['content-security-policy']
+        same(set(re.findall('nonce="(.*)"', page)),
+             set(re.findall("'nonce-([0-9a-f]{32})'", policy)), 'nonces of ' + path)
+        assert re.search(r'an example of runnel, a pool of worker threads', page, re.I), path
+        links = re.findall('<a href="([^"]*)"', page)
+        assert ('/docs' in links) == (path == '/') and links, links
+        for link in links:
+            is_code(ask(running.port, link), 200)
+    assert '](' not in page and '`' not in page and '**' not in page, 'Markdown is left'
+
+
 def luminance(colour):
     parts = [int(colour[at] * 2 if len(colour) == 4 else colour[2 * at - 1:2 * at + 1], 16) / 255
              for at in (1, 2, 3)]

@@ -9,6 +9,7 @@ import http_images as images
 from http_browser import PROGRAM, Browser
 from http_checks import Skip, check, noise, picture, same, server, stops
 from http_client import PATIENCE, Connection
+from http_looks import wrong_looks
 
 # The pixels of a picture of the page: its size, and one sample of each.
 PIXELS = '''(() => {
@@ -228,4 +229,18 @@ def the_page_fits_a_phone(running, browser):
     browser.until("!document.getElementById('pictures').hidden")
     same(browser.run('document.documentElement.scrollWidth'), 360, 'width')
     same(browser.run('drawn.moving'), False, 'motion')
+    same(browser.complaints, [], 'complaints of the browser')
+
+
+@seen('--workers=4', goes=False)
+def the_pages_look_right_on_a_phone_and_on_a_desk_light_and_dark(running, browser):
+    sampled = """(() => {
+        if (document.getElementById('where').hidden)
+            return false;
+        if (document.getElementById('pictures').hidden)
+            document.getElementById('sample').click();
+        return !document.getElementById('pictures').hidden;
+    })()"""
+    same(wrong_looks(browser, page_of(running), sampled, 'home'), [], 'looks of the page')
+    same(wrong_looks(browser, page_of(running) + 'docs', name='docs'), [], 'looks of /docs')
     same(browser.complaints, [], 'complaints of the browser')

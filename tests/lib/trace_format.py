@@ -68,16 +68,16 @@ for e in events:
 for key, (begin, end) in begun.items():
     check(end is not None, key, "a begin without an end")
 
-# On a track, time does not run backwards, and spans are nested or disjoint.  A thread's submits are
-# written with their jobs, by worker, so they have no order.
+# On a track, spans are nested or disjoint, and time does not run backwards, except for spans that are
+# written later: a thread's submits with their jobs, and a callback after those that it has caused.
 for tid, spans in tracks.items():
     check(tid in named, tid, "a track without a name")
-    if all(e["cat"] in ("submit", "wait") for _, _, e in spans):
-        spans.sort(key=lambda s: s[:2])
-    before, open_ends = 0.0, []
-    for begin, end, e in spans:
+    in_order = [(begin, e) for begin, _, e in spans if e["cat"] not in ("submit", "wait", "callback")]
+    for (before, _), (begin, e) in zip(in_order, in_order[1:]):
         check(begin >= before - EPSILON, e, "time runs backwards on its track")
-        before = begin
+    spans.sort(key=lambda s: (s[0], -s[1]))
+    open_ends = []
+    for begin, end, e in spans:
         while open_ends and open_ends[-1] <= begin + EPSILON:
             open_ends.pop()
         check(not open_ends or end <= open_ends[-1] + EPSILON, e, "it overlaps its neighbour")

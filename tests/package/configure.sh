@@ -31,4 +31,15 @@ if "$compiler" -m32 -o "$dir/main" "$dir/main.c" 2>/dev/null; then
 else
 	echo "SKIP: $compiler has no libraries of 32 bits (sh deps.sh libc6-dev-i386 lib32gcc-12-dev)"
 fi
+
+cat >"$dir/pkg" <<'SH'
+#!/bin/sh
+case $* in *jansson*|*libelf*) exit 1 ;; esac
+exec pkg-config "$@"
+SH
+chmod +x "$dir/pkg"
+env PKG_CONFIG="$dir/pkg" CC="$compiler" "$srcdir/configure" --with-cuda=no --without-mpi >"$dir/out" 2>"$dir/err" || complain 'it refuses'
+[ "$(tail -n 1 "$dir/out")" = '  tool        without report (jansson is missing), lint (libelf is missing): make deps all completes it' ] ||
+	complain 'the last line is another one'
+ends 'without the libraries of the tool it says at its end how to get them'
 done_testing

@@ -40,6 +40,7 @@ stub apt-get
 deps 0
 rows 10 '^deps: [a-z]+ \(.+\): missing: [a-z]'
 called "^apt-get -q install .* $core\$"
+called '^apt-get -q install .* libelf-dev libjansson-dev$'
 called_not ' (check|libevent-dev|chromium)'
 deps 0 core check autoconf
 called "^apt-get -q install .* $core\$"
@@ -68,9 +69,9 @@ ends 'core has to be installed, another group may miss something'
 system
 stub apt-get
 stub id 'echo 1000'
-deps 1 core gpu
+deps 1 core tool
 prints "^deps: as root: apt-get install -y --no-install-recommends $core libelf-dev libjansson-dev\$"
-prints '^deps: until then there is no gpu: '
+prints '^deps: until then there is no tool: '
 says 'deps: nothing can be built before'
 called_not '^apt-get .*install'
 stub sudo 'exit 1'
@@ -85,7 +86,7 @@ for it in make gcc; do stub $it; done
 stub none
 stub sudo 'exit 1'
 stub pkg-config 'case $* in *libelf*|*jansson*) exit 1 ;; esac'
-deps 0 core gpu
+deps 0 core tool
 prints '^deps: as root: apt-get install .* libelf-dev libjansson-dev$'
 deps 0 core
 prints '^deps: nothing is missing$'
@@ -101,7 +102,7 @@ prints "^deps: as root: install these packages, .* $core\$"
 while read -r manager line; do
 	system
 	stub "$manager"
-	deps 1 core gpu
+	deps 1 core tool
 	grep -qxF "deps: as root: $line" "$dir/out" || complain "$manager: not $line"
 	called_not "^$manager"
 done <<'IN'
@@ -116,10 +117,11 @@ needs() {	# needs GOAL GROUPS: the groups that make passes to deps.sh
 	MAKEFLAGS='' ${MAKE:-make} -n -C "$srcdir" deps MAKECMDGOALS="deps $1" >"$dir/out" 2>"$dir/err"
 	prints "deps\\.sh'? $2\$"
 }
-needs demo core
-needs check 'core check probes http bench many gpu python'
-needs serve 'core http'
-needs bench 'core bench'
-needs fuzz 'core http gpu fuzz'
+needs all 'core tool'
+needs demo 'core tool'
+needs check 'core tool check probes http bench many python'
+needs serve 'core tool http'
+needs bench 'core tool bench'
+needs fuzz 'core tool http fuzz'
 ends 'a goal of make needs its own groups'
 done_testing

@@ -35,4 +35,10 @@ for call in $(sed -nE 's/^\t\{ "(cuda[A-Za-z0-9_]+)", NONE \},$/\1/p' "$srcdir/s
 	grep -E "define +$call +__CUDART_API_PT" "$header" >>"$dir/mapped"
 done
 same 'cudaMemcpyPeerAsync and its like have no per-thread form' none mapped
+
+# The calls of this table that src/device makes, by their names in the sources.
+sed -n '/^static const char \*const own/,/^}/s/"\(cuda[A-Za-z0-9]*\)",/\n\1\n/gp' "$srcdir/src/tool/lint_calls.c" | grep '^cuda' | sort >"$dir/own"
+sed -nE 's/^\t\{ "(cuda[A-Za-z0-9_]+)", (PTDS|PTSZ|NONE) \},$/\1/p' "$srcdir/src/tool/lint_calls.c" | sort >"$dir/names"
+grep -hv '^[[:space:]]*/\?\*' "$srcdir"/src/device/cuda*.[ch] | grep -oE '\<cuda[A-Za-z0-9]+\(' | tr -d '(' | sort -u | comm -12 - "$dir/names" >"$dir/made"
+same 'the calls that the library makes are known' made own
 done_testing

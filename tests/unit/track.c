@@ -148,6 +148,17 @@ static uint64_t count(enum rnl__track_kind kind, bool timed)
 	return nr_such;
 }
 
+/* Empties the ring. */
+static void skip_all_records(void)
+{
+	uint64_t nr;
+
+	do {
+		(void)rnl__track_peek(&track, &nr);
+		rnl__track_skip(&track, nr);
+	} while (nr);
+}
+
 /* At most 500 events are created. */
 TEST(jobs_for_which_no_event_is_left_are_noted_without_times)
 {
@@ -188,6 +199,33 @@ TEST(operations_leave_the_events_that_jobs_need)
 	ck_assert_uint_ge(count(RNL__TRACK_DONE, true), 2);
 	ck_assert_uint_ge(count(RNL__TRACK_IN, false), RNL__TRACK_OPS);
 	ck_assert_uint_eq(track.nr_free, nr_free);
+	end();
+}
+
+TEST(by_default_the_first_jobs_are_all_timed_and_later_ones_if_they_cost_little)
+{
+	enum { NR = 4 };
+	uint64_t nr_timed = 0, number = 1;
+
+	begin(NR_RECORDS, NR, RNL_TRACE_SOME);
+	for (; number <= RNL__TRACK_FIRST; number += NR) {
+		track.next_timed = UINT64_MAX / 2;
+		for (unsigned i = 0; i < NR; i++)
+			run(number + i, 0);
+		end_jobs(number, number + NR - 1);
+		nr_timed += count(RNL__TRACK_DONE, true);
+		skip_all_records();
+	}
+	ck_assert_uint_eq(nr_timed, RNL__TRACK_FIRST);
+	run(number, 0);
+	end_jobs(number, number);
+	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), 0);
+	track.next_timed = 0;
+	number++;
+	run(number, 0);
+	end_jobs(number, number);
+	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), 1);
+	ck_assert_uint_gt(track.next_timed, 0);
 	end();
 }
 
