@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# debian/: text that it repeats matches the sources; dpkg-buildpackage makes the packages from a
+# debian/: text that it repeats matches the sources, and CHANGELOG begins with this version; dpkg-buildpackage makes the packages from a
 # tarball, lintian finds no errors in them, and the installed packages work.
 . "$(dirname "$0")/../lib/harness.sh"
 [ -z "$sanitizer" ] || skip_all 'a build without a sanitizer makes the packages'
@@ -8,6 +8,9 @@ case $srcdir in /*) ;; *) srcdir=$PWD/$srcdir ;; esac
 awk -f "$srcdir/debian/symbols.awk" "$srcdir/src/runnel.map" >"$dir/symbols" && [ "$(wc -l <"$dir/symbols")" -gt 70 ] || complain 'no symbols'
 check 'the symbols are those of src/runnel.map' diff "$dir/symbols" "$srcdir/debian/librunnel0.symbols"
 check "the changelog's version is $VERSION" [ "$(sed -n '1s/^runnel (\(.*\)) .*/\1/p' "$srcdir/debian/changelog")" = "$VERSION" ]
+check "CHANGELOG begins with $VERSION" grep -qE "^$VERSION(,|$)" - <<-END
+	$(sed -n 3p "$srcdir/CHANGELOG")
+END
 # The second paragraph on the licence has the text.
 sed -n '5,$p' "$srcdir/LICENSE" | sed 's/^$/./; s/^/ /' >"$dir/licence"
 awk 'nr == 2 { print } /^License: Expat$/ { nr++ }' "$srcdir/debian/copyright" >"$dir/copied"
