@@ -37,6 +37,7 @@ python() {
 	has $python3 && $python3 -c 'import setuptools, cffi, numpy, pip, venv, wheel
 open(__import__("sysconfig").get_paths()["include"] + "/Python.h")' 2>/dev/null
 }
+checks_types() { ${PYTHON:-/usr/bin/python3} -c 'import mypy' 2>/dev/null; }
 # Only NVIDIA's repository for Debian has NCCL. NCCL counts as missing only if CUDA is there and apt
 # knows the package.
 nccl() {
@@ -78,6 +79,7 @@ table() {
 	many|mpi|openmpi-bin libopenmpi-dev|openmpi-devel|openmpi-devel|openmpi|openmpi-dev
 	many|nccl|libnccl-dev||||
 	gpu|lib libelf '>=' 0.170|libelf-dev|elfutils-libelf-devel|libelf-devel|libelf|elfutils-dev
+	python|checks_types|mypy|python3-mypy|python3-mypy|mypy|
 	python|python|python3-cffi python3-dev python3-numpy python3-pip python3-setuptools python3-venv python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python-cffi python-numpy python-pip python-setuptools python-wheel|py3-cffi py3-numpy py3-pip py3-setuptools py3-wheel python3-dev
 	fuzz|has ${FUZZ_CC:-clang}|clang libclang-rt-dev|clang compiler-rt|clang|clang compiler-rt|clang compiler-rt
 	IN
