@@ -161,7 +161,7 @@ uninstall:
 config.mk config.h runnel.pc: %: %.in config.status ; ./config.status $@ && touch $@
 $(cmake_files): %: m4/%.in config.status ; ./config.status $@ && touch $@
 config.status: $(srcdir)/configure ; ./config.status --recheck
-autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
+autoconf: ; cd $(srcdir) && autoconf --force && rm -rf autom4te.cache configure~
 
 figures: ; python3 -B $(srcdir)/docs/figures.py $(GPU) $(HOST)
 dist: ; sh $(srcdir)/dist.sh runnel-$(VERSION)

@@ -39,6 +39,7 @@ python() {
 open(__import__("sysconfig").get_paths()["include"] + "/Python.h")' 2>/dev/null
 }
 postgresql() { has pg_config && [ -e "$(pg_config --includedir-server)/postgres.h" ] && has "$(pg_config --bindir)/initdb"; }
+checks_types() { ${PYTHON:-/usr/bin/python3} -c 'import mypy' 2>/dev/null; }
 # Only NVIDIA's repository for Debian has NCCL. NCCL counts as missing only if CUDA is there and apt
 # knows the package.
 nccl() {
@@ -80,6 +81,7 @@ table() {
 	bench|lib tbb '>=' 2021.1|libtbb-dev|tbb-devel|tbb-devel|onetbb|onetbb-dev
 	many|mpi|openmpi-bin libopenmpi-dev|openmpi-devel|openmpi-devel|openmpi|openmpi-dev
 	many|nccl|libnccl-dev||||
+	python|checks_types|mypy|python3-mypy|python3-mypy|mypy|
 	python|python|python3-cffi python3-dev python3-numpy python3-pip python3-setuptools python3-venv python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python-cffi python-numpy python-pip python-setuptools python-wheel|py3-cffi py3-numpy py3-pip py3-setuptools py3-wheel python3-dev
 	modules|has nginx && [ -e /usr/share/nginx/src/configure ]|nginx nginx-dev||||
 	modules|has apache2 && has apxs|apache2 apache2-dev||||

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Ports a program of runnel 0.1 to 0.2: port.py FILE...
+"""Ports a program of runnel 0.1 or 0.2 to 0.3: port.py FILE...
 
 Changes the files (C, C++, CUDA) in place: functions that have another name, calls that have other
 arguments, and the headers that are included for each. It prints a line for each call that has to be

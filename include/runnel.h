@@ -60,7 +60,7 @@
 #include <stdint.h>
 
 #define RNL_VERSION_MAJOR 0
-#define RNL_VERSION_MINOR 2
+#define RNL_VERSION_MINOR 3
 #define RNL_VERSION_PATCH 0
 
 #ifndef RNL_API
@@ -117,7 +117,7 @@ enum rnl_log_level {
 	RNL_LOG_ERROR = 0,	/* work failed */
 	RNL_LOG_WARNING = 1,	/* work goes on, worse than it could */
 	RNL_LOG_INFO = 2,	/* something worth knowing, not a mistake */
-	RNL_LOG_DEBUG = 3	/* what the library chose: only if RUNNEL_LOG is debug. Since: 0.2 */
+	RNL_LOG_DEBUG = 3	/* what the library chose: only if RUNNEL_LOG is debug. Since: 0.3 */
 };
 
 /*
@@ -465,7 +465,7 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
  *	that those jobs did happens before this job is done.
  * Return: 0; -EINVAL job is NULL or was not initialised, or was added to this very barrier; -EBUSY
  *	the job was submitted and is not done; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_after(struct rnl_job *job, struct rnl_barrier *barrier);
 
@@ -488,7 +488,7 @@ RNL_API int rnl_job_set_after(struct rnl_job *job, struct rnl_barrier *barrier);
  * Return: 0; -EINVAL a job is NULL or was not initialised, or both are one job, or `next` belongs
  *	to a batcher's request, which is logged; -EBUSY one of them was submitted and is not done;
  *	-EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_then(struct rnl_job *job, struct rnl_job *next);
 
@@ -505,7 +505,7 @@ RNL_API int rnl_job_set_then(struct rnl_job *job, struct rnl_job *next);
  * not free the job. Barriers and drains count the job until the callback has returned.
  * Return: 0; -EINVAL job is NULL, was not initialised, or has a completion queue; -EBUSY the job
  *	was submitted and is not done; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job));
 
@@ -515,7 +515,7 @@ RNL_API int rnl_job_set_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *
  * @cq: valid until the job is reaped; NULL removes the queue.
  * Return: 0; -EINVAL job is NULL, was not initialised, or has a callback; -EBUSY the job was
  *	submitted and is not done; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_cq(struct rnl_job *job, struct rnl_cq *cq);
 
@@ -528,7 +528,7 @@ RNL_API int rnl_job_set_cq(struct rnl_job *job, struct rnl_cq *cq);
  * @timeout_ns: counted from each submit; negative: no deadline.
  * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
  *	done; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_deadline(struct rnl_job *job, int64_t timeout_ns);
 
@@ -537,7 +537,7 @@ RNL_API int rnl_job_set_deadline(struct rnl_job *job, int64_t timeout_ns);
  * @flags: of enum rnl_replay_flags (runnel/replay.h); they replace all earlier ones.
  * Return: 0; -EINVAL job is NULL or was not initialised, or a flag is unknown, or both ways of
  *	replay are set; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_flags(struct rnl_job *job, unsigned flags);
 
@@ -548,7 +548,7 @@ RNL_API int rnl_job_set_flags(struct rnl_job *job, unsigned flags);
  * @device: a number in the pool, 0 in a pool of one device; -1: no placement, the initial value.
  * Return: 0; -EINVAL job is NULL or was not initialised, or device is out of range, which is
  *	logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_device(struct rnl_job *job, int device);
 
@@ -566,7 +566,7 @@ RNL_API int rnl_job_set_device(struct rnl_job *job, int device);
  *	are queued in the order of their times.
  * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
  *	done; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
 
@@ -890,7 +890,7 @@ struct rnl_worker_info {
 /*
  * Returns the calling thread as a worker of its pool.
  * Return: the worker; index and device are -1, and data is NULL, if the thread is no worker.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API struct rnl_worker_info rnl_worker(void);
 

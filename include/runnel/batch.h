@@ -80,7 +80,7 @@ struct rnl_request_view {
  * may use __syncthreads(), and all threads must return. Each function returns the request's result,
  * as in `status` of struct rnl_batch; of a block, the first thread's counts.
  * RNL_HOST_REQUEST_KERNEL(), and RNL_REQUEST_KERNEL() of runnel/cuda.h, define a request kernel.
- * Since: 0.2
+ * Since: 0.3
  */
 struct rnl_request_kernel {
 	const char *name;
@@ -89,7 +89,7 @@ struct rnl_request_kernel {
 	const struct rnl_kernel *lease; /* CUDA: the resident kernel; NULL: there is none */
 };
 
-/* Defines `const struct rnl_request_kernel NAME` for the host device only. Since: 0.2 */
+/* Defines `const struct rnl_request_kernel NAME` for the host device only. Since: 0.3 */
 #define RNL_HOST_REQUEST_KERNEL(kernel_name, host_fn) \
 	extern __attribute__((visibility("hidden"))) const struct rnl_request_kernel kernel_name; \
 	const struct rnl_request_kernel kernel_name = { #kernel_name, host_fn, NULL, NULL }
@@ -125,14 +125,14 @@ enum rnl_batcher_flags {
 	 * the batcher exists. For other memory it needs __threadfence_system(), before it reads what
 	 * the host has written since the lease began, and after it writes what the host is to read.
 	 * In a pool with kept SMs, the resident kernel of a batcher with a class runs on the kept ones.
-	 * Since: 0.2
+	 * Since: 0.3
 	 */
 	RNL_BATCHER_RESIDENT = 8,
 	/*
 	 * With RNL_BATCHER_RESIDENT: also under MPS, and while other processes use the device. A
 	 * process that takes turns with others does not run for some milliseconds at a time. Without
 	 * this flag there is no resident kernel under MPS (as CUDA 13 and later report it), and after a
-	 * lease of more than 1 ms none follows for 0.1 s. Since: 0.2
+	 * lease of more than 1 ms none follows for 0.1 s. Since: 0.3
 	 */
 	RNL_BATCHER_SHARED = 16
 };
@@ -163,13 +163,13 @@ struct rnl_batcher_attr {
 	uint64_t devices;	/* devices of the pool to use, a bit each; 0: all */
 	struct rnl_class *cls;	/* class of the batches (runnel/class.h); NULL: the pool's own */
 	const struct rnl_request_kernel *kernel; /* function for one request, valid until the
-				 * destroy. With it, RNL_BATCHER_STATUS is implied. Since: 0.2 */
+				 * destroy. With it, RNL_BATCHER_STATUS is implied. Since: 0.3 */
 	uint32_t nr_mailboxes;	/* requests that the resident kernel has at a time, on each device;
-				 * 0: 4; at most 16. Since: 0.2 */
+				 * 0: 4; at most 16. Since: 0.3 */
 	uint32_t spin_us;	/* with RNL_BATCHER_RESIDENT: for so long after a request with a
 				 * callback, a completion queue or a barrier, a worker that has
 				 * nothing else to do spins, and looks for the answer of the next
-				 * one; 0: never; at most 10000. Since: 0.2 */
+				 * one; 0: never; at most 10000. Since: 0.3 */
 };
 #define RNL_BATCHER_ATTR_INIT \
 	{ sizeof(struct rnl_batcher_attr), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, \
@@ -303,9 +303,9 @@ struct rnl_batcher_stats {
 	uint64_t refused;	/* reserves refused, as all slabs or all outputs were in use */
 	uint32_t largest;	/* requests in the largest batch so far */
 	uint32_t reserved;
-	uint64_t resident;	/* done requests that the resident kernel answered. Since: 0.2 */
-	uint64_t taken_back;	/* requests taken back from its mailboxes. Since: 0.2 */
-	uint64_t leases;	/* launches of the resident kernel. Since: 0.2 */
+	uint64_t resident;	/* done requests that the resident kernel answered. Since: 0.3 */
+	uint64_t taken_back;	/* requests taken back from its mailboxes. Since: 0.3 */
+	uint64_t leases;	/* launches of the resident kernel. Since: 0.3 */
 };
 #define RNL_BATCHER_STATS_INIT \
 	{ sizeof(struct rnl_batcher_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

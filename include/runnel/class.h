@@ -150,7 +150,7 @@ struct rnl_class_attr {
  *	-EBUSY on a worker of the pool, with
  *	nr_workers; the errors of rnl_pool_resize() for workers that cannot start; -ESHUTDOWN the
  *	pool is closed; -ENOMEM; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
 			     const struct rnl_class_attr *attr);
@@ -164,7 +164,7 @@ RNL_API int rnl_class_create(struct rnl_class **classp, struct rnl_pool *pool,
  * Context: blocks. On a worker of the pool it does not wait, and the class stays until the pool's
  *	end, which is logged. If the class has workers of its own, it also waits until these have
  *	returned from callbacks, and, like the creation, for a concurrent rnl_pool_resize().
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API void rnl_class_destroy(struct rnl_class *cls);
 
@@ -176,7 +176,7 @@ RNL_API void rnl_class_destroy(struct rnl_class *cls);
  * @cls: NULL: the pool's own class.
  * Return: 0; -EINVAL job is NULL or was not initialised, which is logged; -EBUSY the job was
  *	submitted and is not done; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_class(struct rnl_job *job, struct rnl_class *cls);
 
@@ -215,7 +215,7 @@ struct rnl_class_stats {
  * Reads the figures of a class.
  * @stats: filled in; its size must be set.
  * Return: 0; -EINVAL cls or stats is NULL, or stats has a wrong size; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_class_read_stats(struct rnl_class *cls, struct rnl_class_stats *stats);
 
@@ -231,7 +231,7 @@ RNL_API int rnl_class_read_stats(struct rnl_class *cls, struct rnl_class_stats *
  * Context: any thread; takes no lock. Reads the queues of the class, and of those that are served
  *	before it or share its priority: 8 bytes for each queued job.
  * Return: 0; -EINVAL cls or wait_ns is NULL; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_class_wait(struct rnl_class *cls, uint64_t *wait_ns);
 

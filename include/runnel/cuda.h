@@ -57,7 +57,7 @@
  * separate portable functions from functions that call CUDA directly, in units of their own. Define
  * it before you include the header, like RNL_NAMES_STREAM.
  *
- * Since: 0.2
+ * Since: 0.3
  */
 #ifndef RNL_NEEDS_CUDA
 #define RNL_NEEDS_CUDA (-1)	/* 1: functions need a GPU; 0: they call CUDA only on a GPU */
@@ -209,7 +209,7 @@ static inline int rnl__lease_launch(void (*kernel)(struct rnl__lease_args), stru
  * visibility. Before CUDA 12.3 the kernel cannot be resident.
  * @host_fn: the field host of struct rnl_request_kernel; may be NULL.
  * @device_fn: a __device__ function of the same type; see struct rnl_request_kernel.
- * Since: 0.2
+ * Since: 0.3
  */
 #define RNL_REQUEST_KERNEL(kernel_name, host_fn, device_fn) \
 	static __global__ void __launch_bounds__(RNL__LEASE_THREADS) \

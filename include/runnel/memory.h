@@ -34,7 +34,7 @@ extern "C" {
  *	system or the device has no more, or the pool would exceed pinned_max; with a timeout, the
  *	latter only if the pool can never have a buffer of this size; -ETIMEDOUT not enough buffers
  *	were put back in time; -EIO; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_memory_get(struct rnl_pool *pool, int where, size_t bytes, void **memp,
 			   int64_t timeout_ns);
@@ -47,7 +47,7 @@ RNL_API int rnl_memory_get(struct rnl_pool *pool, int where, size_t bytes, void 
  * @mem: NULL does nothing. If it is no such memory, or was put back before, or the bytes before a
  *	pinned buffer were overwritten, the call logs an error and does nothing else.
  * Context: lock-free for a pinned buffer; as for rnl_memory_get() for memory of a device.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API void rnl_memory_put(struct rnl_pool *pool, void *mem);
 

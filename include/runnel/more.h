@@ -140,7 +140,7 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  *	job named until now must be valid until this call returns.
  * Return: 0; -EINVAL job is NULL or was not initialised, or `more` was initialised again while the
  *	job named it, which is logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more);
 
@@ -156,7 +156,7 @@ RNL_API int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more);
  * @id: receives 16 bytes; zero if there is no id.
  * Return: 1 there is an id; 0 there is none; -EINVAL id is NULL, or job was never submitted;
  *	-EOWNERDEAD.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl_job_trace_id(const struct rnl_job *job, uint8_t *id);
 

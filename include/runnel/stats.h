@@ -160,7 +160,7 @@ struct rnl_health {
 					 * do not fit in the array; 0 if max_unfinished is 0 */
 	const char *stuck_kernel;	/* the request kernel, if a resident kernel has been stuck for
 					 * the longest time: its function does not return. Valid while
-					 * its batcher exists. NULL: it is a worker. Since: 0.2 */
+					 * its batcher exists. NULL: it is a worker. Since: 0.3 */
 };
 #define RNL_HEALTH_INIT \
 	{ sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL }

@@ -34,7 +34,7 @@ struct rnl__cuda_unit {
  * Return: 0; -EINVAL unit is NULL, or has a wrong size or no last_error; -EAGAIN 1,024 units or 64
  *	copies of the runtime are registered, which is logged: errors of this unit's CUDA calls may
  *	be missed.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API int rnl__cuda_unit_add(const struct rnl__cuda_unit *unit);
 
@@ -43,7 +43,7 @@ RNL_API int rnl__cuda_unit_add(const struct rnl__cuda_unit *unit);
  * @unit: may be NULL or not registered.
  * Context: waits until no worker is in last_error() of a registered unit, some 10 ns; takes a lock.
  * Ordering: no call of the unit's last_error() runs after this call.
- * Since: 0.2
+ * Since: 0.3
  */
 RNL_API void rnl__cuda_unit_remove(const struct rnl__cuda_unit *unit);
 

@@ -95,10 +95,11 @@ class Barrier:
                         "worker does not wait. Submit a job after the barrier")
         check(ret, "Barrier.join()")
 
-    def __del__(self) -> None:
+    # At the interpreter's end the module's globals may be None: the defaults keep what this needs.
+    def __del__(self, lib: Any = lib, dropped: Deque[Any] = _dropped) -> None:
         # In a forked child the barrier is kept, because the parent's jobs remain.
         if getattr(self, "_c", None) and lib.rnl_barrier_wait(self._c, 0) != 0:
-            _dropped.append(self._c)
+            dropped.append(self._c)
 
 
 class Order:
@@ -114,7 +115,7 @@ class Order:
             check(lib.rnl_order_init(c, c_pool, key), "Pool.order()")
         self._c = c
 
-    def __del__(self) -> None:
+    def __del__(self, lib: Any = lib) -> None:
         # The jobs keep the order, so all of them are done: this does not wait for them.
         if getattr(self, "_c", None):
             lib.rnl_order_fini(self._c)

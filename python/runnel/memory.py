@@ -118,7 +118,8 @@ def array_on(pool: "Pool", device: int, memory: Any, shape: Tuple[int, ...],
     return DeviceArray(memory, shape, dtype, pool.devices[device]["ordinal"])
 
 
-def _give_back(pool: "Pool", memory: Any) -> None:
+# At the interpreter's end globals may be None: defaults keep what this needs, here and in Pool.
+def _give_back(pool: "Pool", memory: Any, lib: Any = lib) -> None:
     try:
         if pool._is_mine():			# in a forked child the memory is not the pool's
             lib.rnl_memory_put(pool._c, memory)

@@ -156,7 +156,7 @@ class Pool(Submitter):
 
     # ---- calls on the pool, and its end ----
 
-    def _is_mine(self) -> bool:
+    def _is_mine(self, forks: Any = forks) -> bool:
         return self._born == forks.nr
 
     @contextlib.contextmanager
@@ -182,7 +182,7 @@ class Pool(Submitter):
         if self._closed:
             self._end()
 
-    def _end(self) -> None:
+    def _end(self, lib: Any = lib) -> None:
         """Destroys the closed C pool if it is not in use any more; the last user does this."""
         if self._closed and not self._lent and not self._inside and self._is_mine():
             try:

@@ -6,7 +6,7 @@ import collections
 import errno
 import os
 import select
-from typing import Any, Deque, List, Optional
+from typing import Any, Callable, Deque, List, Optional
 
 from . import forks
 from .errors import nanoseconds, refusal
@@ -77,6 +77,6 @@ class Queue:
         self._is_armed = False
         os.write(self._ends[1], b"x")
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:	# os may be None at the end
         for fd in getattr(self, "_ends", ()):
-            os.close(fd)
+            close(fd)

@@ -24,9 +24,10 @@
 #include <emmintrin.h>
 #define RNL__PIECE_WIDE 1
 
-/* A volatile access: compilers may divide a plain one.  They may not move it up. */
+/* A volatile access: compilers may divide a plain one. */
 static inline void rnl__mail_piece_store(struct rnl__mail_piece *at, __m128i all)
 {
+	/* release: a compiler does not move the store up; a CPU with accesses of 16 bytes does not either */
 	atomic_signal_fence(memory_order_release);
 	*(volatile __m128i *)(void *)at = all;
 }

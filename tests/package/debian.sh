@@ -1,13 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# debian/: text that it repeats matches the sources; dpkg-buildpackage makes the packages from a
-# tarball, lintian finds no errors in them, and the installed packages work.
+# debian/: text that it repeats matches the sources, and CHANGELOG begins with this version;
+# dpkg-buildpackage makes the packages from a tarball, lintian reports nothing, not even pedantic tags,
+# and the installed packages work.
 . "$(dirname "$0")/../lib/harness.sh"
 [ -z "$sanitizer" ] || skip_all 'a build without a sanitizer makes the packages'
 case $srcdir in /*) ;; *) srcdir=$PWD/$srcdir ;; esac
 awk -f "$srcdir/debian/symbols.awk" "$srcdir/src/runnel.map" >"$dir/symbols" && [ "$(wc -l <"$dir/symbols")" -gt 70 ] || complain 'no symbols'
 check 'the symbols are those of src/runnel.map' diff "$dir/symbols" "$srcdir/debian/librunnel0.symbols"
 check "the changelog's version is $VERSION" [ "$(sed -n '1s/^runnel (\(.*\)) .*/\1/p' "$srcdir/debian/changelog")" = "$VERSION" ]
+check "CHANGELOG begins with $VERSION" grep -qE "^$VERSION(,|$)" - <<-END
+	$(sed -n 3p "$srcdir/CHANGELOG")
+END
 # The second paragraph on the licence has the text.
 sed -n '5,$p' "$srcdir/LICENSE" | sed 's/^$/./; s/^/ /' >"$dir/licence"
 awk 'nr == 2 { print } /^License: Expat$/ { nr++ }' "$srcdir/debian/copyright" >"$dir/copied"
@@ -25,7 +29,8 @@ name=runnel-$VERSION
 check 'dpkg-buildpackage' sh -c 'cd "$1" && DEB_BUILD_OPTIONS=nocheck DEB_BUILD_PROFILES=nocheck dpkg-buildpackage -us -uc' - "$dir/$name"
 set -- "$dir"/runnel_*.changes
 [ -e "$1" ] || { echo 'not ok - there are packages'; exit 1; }
-lintian --allow-root --fail-on warning,error "$1" >"$dir/out" 2>"$dir/err" && ! grep -E '^[EW]: ' "$dir/out" >/dev/null || complain "status $?"
+lintian --allow-root --display-info --pedantic --fail-on error,warning,info,pedantic "$1" >"$dir/out" 2>"$dir/err" &&
+	[ ! -s "$dir/out" ] || complain "status $?"
 ends 'lintian finds no fault'
 for deb in "$dir"/*.deb; do dpkg-deb -x "$deb" "$dir/root" || complain "$deb"; done
 libdir=$(dirname "$(find "$dir/root" -name librunnel.a)")
@@ -37,4 +42,9 @@ for file in usr/bin/runnel usr/share/man/man1/runnel.1.gz usr/share/bash-complet
 	[ -e "$dir/root/$file" ] || complain "no $file"
 done
 ends 'the packages have the tool, its completion and the manual'
+docs=$dir/root/usr/share/doc/librunnel-dev
+sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | sort -u >"$dir/links"
+[ -s "$dir/links" ] || complain 'the pages have no links'
+while read -r link; do [ -e "$docs/$link" ] || complain "a page has a dead link: $link"; done <"$dir/links"
+ends 'the links of the pages, which are not compressed'
 done_testing
