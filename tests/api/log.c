@@ -10,6 +10,9 @@
 #include "classed.h"
 #include "pool.h"
 
+/* Tests change the environment, which the library reads once. */
+SUITE_FORKS
+
 struct heard {
 	_Atomic int messages, errors;
 	char line[200];

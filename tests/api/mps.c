@@ -15,6 +15,9 @@
 #define CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
 #define DIRECTORY "CUDA_MPS_PIPE_DIRECTORY"
 
+/* Tests change the environment, which CUDA and the library read once. */
+SUITE_FORKS
+
 static char directory[] = "/tmp/rnl-mps-XXXXXX";
 static struct sockaddr_un control = { .sun_family = AF_UNIX };
 static struct heard heard;
