@@ -306,14 +306,14 @@ TEST(a_rate_spaces_jobs_and_a_burst_is_at_once)
 	struct rnl_pool *pool = pool_of(2);
 	struct rnl_class *cls = class_of(pool, .per_second = 200, .burst = BURST);
 	struct rnl_job jobs[NR];
-	int64_t times[NR];
+	int64_t begin = rnl_clock(), times[NR];
 
 	for (int i = 0; i < NR; i++)
 		submit_classed(pool, &jobs[i], cls, time_fn, &times[i]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
+	/* A job may run late, but none runs early. */
 	for (int i = BURST; i < NR; i++)
-		ck_assert_int_ge(times[i] - times[i - BURST], 5 * MS - MS / 10);
-	ck_assert_int_ge(times[NR - 1] - times[0], (NR - BURST - 1) * 5 * MS);
+		ck_assert_int_ge(times[i] - begin, (i - BURST + 1) * 5 * MS - MS / 10);
 	rnl_pool_destroy(pool);
 }
 

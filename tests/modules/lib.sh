@@ -3,8 +3,11 @@
 # library of this build, starts servers, asks them, and ends them.
 . "$(dirname "$0")/../lib/harness.sh"
 [ -z "${sanitizer:-}" ] || skip_all 'a server without sanitizers does not load a sanitized module'
-PATH=$PATH:/usr/sbin top=$(cd "$srcdir" && pwd)
-modules=$top/examples/modules here=$(cd "$(dirname "$0")" && pwd)
+# Names without blanks, which the servers' build systems demand.
+ln -s "$(cd "$srcdir" && pwd)" "$dir/tree"
+ln -s "$PWD" "$dir/build"
+PATH=$PATH:/usr/sbin top=$dir/tree
+modules=$top/examples/modules here=$top/tests/modules
 chmod 755 "$dir"		# some servers change their user
 servers=			# the process groups of those that may still run
 trap 'opens_gate; for s in $servers; do kill -9 -"$s" 2>/dev/null; done; rm -rf "$dir"' EXIT
@@ -12,7 +15,7 @@ trap 'opens_gate; for s in $servers; do kill -9 -"$s" 2>/dev/null; done; rm -rf 
 # What a module is compiled and linked with, with adler_held.c as its kernel: a worker waits with a
 # text "hold..." while the gate is closed, and "fail" makes the double's device fail.
 module_cflags="-I$top/include -I$top/examples/modules -I$top -I$top/tests -Drnl_copy=adler_copy"
-module_libs="-L$PWD -lrunnel -Wl,-rpath,$PWD"
+module_libs="-L$dir/build -lrunnel -Wl,-rpath,$dir/build"
 export MODULE_GATE="$dir/gate"
 work="$modules/adler/adler.c $here/adler_held.c"
 
