@@ -129,8 +129,8 @@ man3_links = awk '/^@(function|macro|type) / { p = FILENAME; gsub(/.*\/|\.in$$/,
 PAGES := README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/sharing.md docs/tutorial.md
 SCRIPTS := $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/docs/probes/*.bt))
 cmake_files := runnel-config.cmake runnel-config-version.cmake
-# All of them into one folder; links to what is not installed become text.
-installed_links = sed -E 's,\]\((docs|\.\.)/,](,g; s/\]\((https?:|\#|(README|embedding|guide|patterns|probes|sharing|tutorial)\.md|probes\/)/]\n\1/g; \
+# All of them into one folder; links to what is not installed become text, but code stays as it is.
+installed_links = sed -E -e '/^```/,/^```/b' -e 's,\]\((docs|\.\.)/,](,g; s/\]\((https?:|\#|(README|embedding|guide|patterns|probes|sharing|tutorial)\.md|probes\/)/]\n\1/g; \
 	s/\[([^]]*)\]\([^)]*\)/\1/g; s/\]\n/](/g'
 install: lib tool man runnel.pc $(cmake_files)
 	install -d $(foreach d,$(bindir) $(foreach n,1 3 7,$(mandir)/man$n) $(completions) $(docdir) $(libdir)/pkgconfig $(docdir)/probes $(libdir)/cmake/runnel $(includedir)/runnel,"$(DESTDIR)$d")

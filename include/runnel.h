@@ -525,6 +525,8 @@ RNL_API int rnl_job_set_cq(struct rnl_job *job, struct rnl_cq *cq);
  * end, but the deadline ends its holds: rnl_job_hold(). A queued job completes within 10 ms of its
  * deadline, even while all workers are busy, provided that the timer thread gets a CPU and no queue
  * has tens of thousands of jobs. A job that comes after a barrier completes when a worker takes it.
+ * In a class without RNL_CLASS_LATE the deadline is one for the end: a job that would end later, by what
+ * is known of its function, is not called either.
  * @timeout_ns: counted from each submit; negative: no deadline.
  * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
  *	done; -EOWNERDEAD.

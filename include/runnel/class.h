@@ -79,7 +79,8 @@ enum rnl_class_order {
 };
 
 enum rnl_class_flags {
-	RNL_CLASS_LATE = 1,	/* a job may end late: only a deadline that is over expires it */
+	RNL_CLASS_LATE = 1,	/* a job may end late: only a deadline that is over expires it; without
+				 * this flag a job that would end late, by estimate, expires, too */
 	RNL_CLASS_KEPT_SMS = 2,	/* kernels of its own workers run on the multiprocessors that the
 				 * attribute kept_sms of the pool keeps, and on no others */
 	RNL_CLASS_ADMIT = 4	/* refuses a job that would be late: its submit returns -ETIME if it

@@ -94,6 +94,10 @@ static int batcher_check_attr(struct rnl_pool *pool, const struct rnl_batcher_at
 		return rnl__invalid(&pool->log, CREATE ": spin_us is %u, and flags lack "
 				    "RNL_BATCHER_RESIDENT: workers spin only for a resident kernel's "
 				    "answers", attr->spin_us);
+	if (attr->nr_mailboxes && !(attr->flags & RNL_BATCHER_RESIDENT))
+		return rnl__invalid(&pool->log, CREATE ": nr_mailboxes is %u, and flags lack "
+				    "RNL_BATCHER_RESIDENT: only a resident kernel has mailboxes",
+				    attr->nr_mailboxes);
 	ret = check_functions(pool, attr);
 	return ret ? ret : rnl__check_ranges(&pool->log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
@@ -232,6 +236,10 @@ static int make_batches(struct rnl_batcher *b)
 		batch->batcher = b;
 		batch->index = i;
 		ret = b->class ? rnl__class_keep(b->class, &batch->job) : 0;
+		if (ret == -EAGAIN)
+			rnl__pool_log(b->pool, RNL_LOG_ERROR, CREATE ": the class has no place for batch %u of %u: "
+				      "each keeps one, so make its max_queued larger, or max_in_flight smaller",
+				      i + 1, b->nr_batches);
 		if (!ret)
 			ret = batch_make_space(b, batch);
 		if (ret)

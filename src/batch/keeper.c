@@ -252,7 +252,7 @@ static void *keeper_main(void *arg)
 	rnl__thread_name(r->b->pool->name, "keep");
 	ret = keeper_set_up(r);
 	/* By default a short sleep may end 50 us late. */
-	prctl(PR_SET_TIMERSLACK, 1000UL);
+	prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 	r->start_error = ret;
 	(void)rnl__latch_drop(&r->starting, 1);
 	while (!ret) {

@@ -96,6 +96,7 @@ static bool end_answered(struct rnl__resident *r, const struct rnl__mail *mail)
 		leave_to_worker(r, mail);
 		return false;
 	}
+	rnl__tsan_acquire(&b->slabs[RNL__BOX_SLAB].slots[index]);
 	result = rnl__mailbox_read(mail, out, (uint32_t)b->out_bytes);
 	if (rnl__pool_traced(b->pool))
 		trace_request(r, mail);
@@ -263,6 +264,7 @@ bool rnl__resident_commit(struct rnl_batcher *b, struct rnl_request *request)
 	const bool reported = is_reported(&request->job);
 	const uint64_t now = rnl__now();
 
+	rnl__tsan_release(&b->slabs[RNL__BOX_SLAB].slots[request->slot]);
 	(void)came(r, &request->job, now);
 	if (!resident_open(r) || !is_awaited(r, &request->job)) {
 		put_late(b, request);

@@ -103,7 +103,7 @@ struct rnl__record;
 /* A device's multiprocessors (SMs) in two sets: kept for some streams, and the rest. */
 struct rnl__sms;
 
-#define RNL__WHY_BYTES 256
+#define RNL__WHY_BYTES 384
 
 /* The base of both backends' events.  Only one thread records an event. */
 struct rnl__event {

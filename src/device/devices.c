@@ -44,7 +44,7 @@ static int no_cuda_device(const char *wanted, char *why)
 	(void)rnl__device_nr_cuda(answer);
 	if (visible)
 		snprintf(set, sizeof(set), "; CUDA_VISIBLE_DEVICES is \"%.40s\"", visible);
-	return because(why, -ENODEV, "there is no %.16s: %.140s%s", wanted, answer, set);
+	return because(why, -ENODEV, "there is no %.16s: %.240s%s", wanted, answer, set);
 }
 
 /* Adds a CUDA device. */

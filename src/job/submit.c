@@ -71,8 +71,9 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		return ret;
 	ret = rnl__job_claim(job);
 	if (ret == -EINVAL)
-		return rnl__invalid(&pool->log, job ? "submit: job was not initialised" :
-						      "submit: job is NULL");
+		return rnl__invalid(&pool->log, job ? "submit: job %p was not initialised: call rnl_job_init() "
+						      "first, and not while the job is under way" :
+						      "submit: job is NULL", (void *)job);
 	/* rnl__refusal_busy() logs the reason for a chain. */
 	if (ret && !(lane & RNL__JOB_CHAINED))
 		return rnl__refused(&pool->log, ret, "submit: job %p was submitted before, and is not "

@@ -48,7 +48,7 @@ void rnl__thread_name(const char *pool, const char *suffix)
 
 	rnl__text_copy(shown, 1 + (space < POOL_BYTES ? space : POOL_BYTES), pool);
 	snprintf(name, sizeof(name), "%s-%s", shown, suffix);
-	prctl(PR_SET_NAME, name);
+	prctl(PR_SET_NAME, name, 0UL, 0UL, 0UL);
 }
 
 unsigned rnl__thread_number(void)

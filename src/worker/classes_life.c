@@ -125,6 +125,12 @@ static int check_workers(const struct rnl_pool *pool, const struct rnl_class_att
 {
 	const struct rnl__log *log = &pool->log;
 
+	if (attr->nr_workers && !pool->nr_class_workers)
+		return rnl__invalid(log, CREATE ": nr_workers is %u, and the pool has no workers for classes: "
+				    "set nr_class_workers of its attributes", attr->nr_workers);
+	if (attr->nr_workers > pool->nr_class_workers)
+		return rnl__invalid(log, CREATE ": nr_workers is %u; it must be 0 to %u, the pool's "
+				    "nr_class_workers", attr->nr_workers, pool->nr_class_workers);
 	if (attr->nr_workers && attr->nr_workers < pool->devices.nr)
 		return rnl__invalid(log, CREATE ": nr_workers is %u, the pool has %u devices, and each needs "
 				    "a worker", attr->nr_workers, pool->devices.nr);
@@ -160,7 +166,6 @@ static int check_attr(const struct rnl_pool *pool, struct rnl_class_attr *attr,
 		{ "max_queued", attr->max_queued, 1, RNL__PRIOQ_MAX },
 		{ "deadline_ns", attr->deadline_ns, 0, INT64_MAX },
 		{ "per_second", attr->per_second, 0, 1000000000 },
-		{ "nr_workers", attr->nr_workers, 0, pool->nr_class_workers },
 		{ "spin_us", attr->spin_us, 0, 1000000 },
 	};
 

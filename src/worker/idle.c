@@ -89,8 +89,12 @@ static uint64_t idle_spin(struct rnl_pool *pool)
 static bool idle_spin_until(struct rnl__worker *w, uint64_t until, struct rnl__spinner *s)
 {
 	const uint32_t generation = rnl__pool_serving(w->pool);
+	/* Without a CPU to spare, the threads that send and answer may need this one. */
+	const bool crowded = s && idle_spin(w->pool) <= RNL__SPIN_CROWDED_NS;
 
 	do {
+		if (crowded)
+			sched_yield();
 		for (int i = 0; i < 16; i++) {
 			if (rnl__queue_shows(&w->queue, generation) ||
 			    rnl__inflight_reached(&w->inflight))

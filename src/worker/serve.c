@@ -55,7 +55,7 @@ static int set_up(struct rnl__worker *w)
 	snprintf(index, sizeof(index), "%u", w->index);
 	rnl__thread_name(pool->name, index);
 	/* By default a short sleep may end 50 us late. */
-	prctl(PR_SET_TIMERSLACK, 1000UL);
+	prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 	ret = set_affinity(w);
 	if (!ret)
 		ret = rnl__attach_to(pool, w->device, &w->own.stream, "a worker's stream");

@@ -287,7 +287,7 @@ static void *timer_main(void *arg)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	rnl__thread_name(pool->name, "time");
 	/* By default a short sleep may end 50 us late. */
-	prctl(PR_SET_TIMERSLACK, 1000UL);
+	prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 	rnl__thread.worker = &pool->timer.self;
 	for (;;) {
 		uint32_t listened = rnl__eventcount_prepare(&pool->timer.eventcount);

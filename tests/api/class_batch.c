@@ -289,6 +289,27 @@ static int reserve_fn(void *arg)
 	return rnl_batcher_reserve(r->batcher, &r->request, BYTES, RNL_FOREVER);
 }
 
+TEST(a_class_without_places_for_all_batches_is_refused_with_the_reason)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct kind kind = kind_of(0, BYTES, BYTES);
+	struct rnl_batcher *batcher = NULL;
+	struct rnl_pool *pool;
+	struct heard heard;
+
+	hear(&heard, &attr);
+	pool = pool_with(&attr, 1);
+	kind.attr.cls = class_of(pool, .max_queued = 2);
+	kind.attr.max_in_flight = 3;
+	kind.attr.fn = kind_fn;
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &kind.attr), -EAGAIN);
+	ck_assert_msg(has_heard(&heard, "the class has no place for batch 3 of 3"), "%s", heard.text);
+	kind.attr.max_in_flight = 2;
+	batcher = batcher_of(pool, &kind);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
 TEST(the_end_of_a_class_waits_for_committed_requests_and_refuses_others)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;

@@ -235,7 +235,7 @@ TEST(a_job_that_a_row_stops_at_is_logged_once)
 	memset(&jobs[1], 0, sizeof(jobs[1]));
 	ck_assert_int_eq(rnl_submit_many(pool, list, 3), 1);
 	ck_assert_int_eq(result_of(&jobs[0]), 0);
-	said("job was not initialised");
+	said("was not initialised: call rnl_job_init() first, and not while the job is under way");
 	ck_assert_int_eq(heard.messages, 1);
 	rnl_pool_destroy(pool);
 }

@@ -195,11 +195,16 @@ static int create_class_fn(struct rnl_job *job)
 
 TEST(workers_that_a_class_cannot_have_are_logged)
 {
-	struct rnl_pool *pool = hearing_pool_for(1, 2);
+	struct rnl_pool *pool = hearing_pool(1);
 	struct rnl_class_attr attr = RNL_CLASS_ATTR_INIT;
 	struct rnl_class *cls, *has;
 	struct rnl_job job;
 
+	attr.nr_workers = 1;
+	invalid(rnl_class_create(&cls, pool, &attr),
+		"nr_workers is 1, and the pool has no workers for classes: set nr_class_workers");
+	end_hearing(pool);
+	pool = hearing_pool_for(1, 2);
 	attr.nr_workers = 3;
 	invalid(rnl_class_create(&cls, pool, &attr),
 		"rnl_class_create(): nr_workers is 3; it must be 0 to 2");
@@ -433,7 +438,7 @@ TEST(a_submit_that_is_refused_is_logged)
 	try_ways(NULL, NULL, &next, -EINVAL, "pool is NULL");
 	try_submits(pool, NULL, -EINVAL, "job is NULL");
 	try_settings(&order, NULL, -EINVAL, "job is NULL");
-	try_submits(pool, &zero, -EINVAL, "job was not initialised");
+	try_submits(pool, &zero, -EINVAL, "was not initialised: call rnl_job_init() first");
 	try_settings(&order, &zero, -EINVAL, "was not initialised");
 	job_of(&silent, NULL, NULL);
 	try_ways(pool, &order, &silent, -EINVAL, "has no function");

@@ -31,10 +31,13 @@ docs=$(find "$dir/root" -path '*/doc/runnel')
 for file in CHANGELOG LICENSE; do
 	check "$file" cmp "$srcdir/$file" "$docs/$file"
 done
-# The pages match the sources, except links to files that are not installed: these are text.
+# The pages match the sources, except links to files that are not installed: these are text.  Code has none.
+code() { sed -n '/^```/,/^```/p' "$1"; }
 for page in README.md docs/embedding.md docs/guide.md docs/patterns.md docs/probes.md docs/sharing.md docs/tutorial.md; do
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$srcdir/$page" >"$dir/out"
 	sed -E 's/\]\([^)]*\)//g; s/\[//g' "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "$page differs"
+	code "$srcdir/$page" >"$dir/out"
+	code "$docs/${page##*/}" | cmp -s "$dir/out" - || complain "the code of $page differs"
 done
 sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | grep -vE '^https?$' | sort -u >"$dir/links"
 [ -s "$dir/links" ] || complain 'the pages have no links'
