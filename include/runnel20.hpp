@@ -222,6 +222,8 @@ public:
  */
 inline void resume(rnl_job *job)
 {
+	if (!job->user)
+		wrong("rnl::resume() got a job that no coroutine awaits: give other jobs a queue of their own");
 	std::exchange(static_cast<awaiting *>(job->user)->waits, nullptr).resume();
 }
 
@@ -249,7 +251,7 @@ inline void awaiting::listen(rnl_job *job, rnl_cq *cq, void (*post)(rnl_job *))
  * If the coroutine is destroyed while the job is under way, the process ends with a message. End
  * coroutines by their jobs: rnl_pool_stop() makes the co_awaits throw ECANCELED.
  */
-template <class F> class run final : public awaiting {
+template <class F> class [[nodiscard("co_await it")]] run final : public awaiting {
 	rnl_pool *pool;
 	settings how;
 	job<F> ours;
@@ -277,7 +279,7 @@ public:
  * the result of the barrier's first failed job, or the errors of rnl_barrier_notify(): EAGAIN if
  * seven ended rounds are under way. The barrier may be destroyed afterwards.
  */
-class ended final : public awaiting {
+class [[nodiscard("co_await it")]] ended final : public awaiting {
 	rnl_barrier *of;
 	rnl_job ours;
 

@@ -28,7 +28,7 @@ _NUMBERS = {"max_batch", "max_in_flight", "slab_bytes", "nr_slabs", "max_slabs",
 
 class Batch(Part):
     """Requests that run together: rows of arrays on the device. It is valid during the function's
-    call and the work that the function issues."""
+    call and the work that the function issues. `out` is None if the batcher has no `out_shape`."""
 
     __slots__ = ("nr",)
 

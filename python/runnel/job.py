@@ -246,8 +246,13 @@ class Job(concurrent.futures.Future[T]):
         """Waits for the job, then returns its function's value or raises its exception.
 
         Raises TimeoutError if the job is not done in `timeout` seconds; Cancelled, Late or Error if
-        the library ended it. Not on a worker of its pool; in a coroutine, `await job`."""
+        the library ended it. On a worker of its pool only in a job after its barrier; in a coroutine,
+        `await job`."""
         if self._state != FINISHED:
+            if self._is_before_this():
+                if self._error is not None:
+                    raise self._error
+                return self._value  # type: ignore[no-any-return]
             self._wait(timeout, "Job.result()")
         if self._exception is None:
             return self._result  # type: ignore[no-any-return]
@@ -257,8 +262,16 @@ class Job(concurrent.futures.Future[T]):
         """Waits for the job, then returns the exception of its function, or None. Raises Cancelled
         if the job was cancelled."""
         if self._state != FINISHED:
+            if self._is_before_this():
+                return self._error
             self._wait(timeout, "Job.exception()")
         return self._exception
+
+    def _is_before_this(self) -> bool:
+        """Returns true in the function of a job after this one's barrier. This job has run then, and
+        its device work precedes, but nobody may have been told of its end yet."""
+        this: Optional[Job[Any]] = getattr(_thread, "job", None)
+        return this is not None and self._has_returned and self._barrier in this._after
 
     def _wait(self, timeout: Optional[float], what: str) -> None:
         if not self.done():

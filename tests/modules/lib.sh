@@ -3,9 +3,13 @@
 # library of this build, starts servers, asks them, and ends them.
 . "$(dirname "$0")/../lib/harness.sh"
 [ -z "${sanitizer:-}" ] || skip_all 'a server without sanitizers does not load a sanitized module'
-# Names without blanks, which the servers' build systems demand.
+# Names without blanks, which the servers' build systems demand; copies for servers that change their user.
 ln -s "$(cd "$srcdir" && pwd)" "$dir/tree"
-ln -s "$PWD" "$dir/build"
+mkdir "$dir/lib" && cp -P librunnel.so* "$dir/lib"
+if [ "${RNL_TEST_FAKE:-}" ]; then
+	cp -P tests/fake_cudart/libcudart.so* "$dir/lib"
+	export LD_LIBRARY_PATH="$dir/lib"
+fi
 PATH=$PATH:/usr/sbin top=$dir/tree
 modules=$top/examples/modules here=$top/tests/modules
 chmod 755 "$dir"		# some servers change their user
@@ -15,7 +19,7 @@ trap 'opens_gate; for s in $servers; do kill -9 -"$s" 2>/dev/null; done; rm -rf 
 # What a module is compiled and linked with, with adler_held.c as its kernel: a worker waits with a
 # text "hold..." while the gate is closed, and "fail" makes the double's device fail.
 module_cflags="-I$top/include -I$top/examples/modules -I$top -I$top/tests -Drnl_copy=adler_copy"
-module_libs="-L$dir/build -lrunnel -Wl,-rpath,$dir/build"
+module_libs="-L$dir/lib -lrunnel -Wl,-rpath,$dir/lib"
 export MODULE_GATE="$dir/gate"
 work="$modules/adler/adler.c $here/adler_held.c"
 

@@ -222,6 +222,16 @@ class Barriers(unittest.TestCase):
         self.pool.options(after=barrier).submit(lambda: None).result(LONG)
         self.assertTrue(all(job.done() for job in before))
 
+    def test_a_job_after_a_barrier_reads_the_results_of_its_jobs(self):
+        for i in range(50):
+            barrier = self.pool.barrier()
+            squares = [self.pool.options(barrier=barrier).submit(pow, k, 2) for k in range(5)]
+            other = self.pool.submit(int)
+            after = self.pool.options(after=barrier).submit(
+                lambda: (sum(job.result() for job in squares), [job.exception() for job in squares]))
+            self.assertEqual(after.result(LONG), (30, [None] * 5))
+            other.result(LONG)
+
     def test_a_failure_is_the_barriers(self):
         barrier = self.pool.barrier()
         with Gate() as gate:
