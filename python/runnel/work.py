@@ -109,6 +109,9 @@ def launch(fn: "Callable[P, Any]", *args: "P.args", **kwargs: "P.kwargs") -> Non
     if not job._pool.on_host:
         fn(*args, **kwargs)
         return
+    if getattr(job, "_fn", None) is None:
+        raise RuntimeError("launch(): the function of a batch or of an array's chunk is launched already: "
+                           "call the computing function itself")
     hold = ffi.new("struct rnl_hold *")		# released with the result of fn
     check(lib.rnl_job_hold(job._c, hold), "launch()")
     ret = launch_on_host(job, functools.partial(fn, *args, **kwargs), (),

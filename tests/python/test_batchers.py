@@ -30,6 +30,18 @@ class Batchers(unittest.TestCase):
         self.pool = pool()
         self.addCleanup(self.pool.close, LONG, True)
 
+    @unittest.skipUnless(ON_HOST, "on a GPU a launch calls the function")
+    def test_a_launch_in_a_batch_or_a_chunk_says_that_it_is_launched_already(self):
+        def launches(part):
+            runnel.launch(np.multiply, part.input, 2, out=part.out)
+
+        array = np.zeros((4, 3), "f4")
+        for job in (self.pool.batcher(launches, 3, 3).submit(array[0]),
+                    self.pool.map_array(launches, array, np.zeros_like(array))):
+            with self.assertRaises(RuntimeError) as caught:
+                job.result(LONG)
+            self.assertIn("is launched already", str(caught.exception))
+
     def test_each_request_gets_its_own_answer(self):
         batcher = self.pool.batcher(double, (2, 3), (2, 3))
         rows = [np.full((2, 3), i, "f4") for i in range(500)]
