@@ -12,6 +12,7 @@ import itertools
 import operator
 import threading
 import time
+import warnings
 import weakref
 from types import TracebackType
 from typing import (Any, Callable, Dict, Hashable, Iterable, Iterator, List, Optional, Sequence,
@@ -29,6 +30,7 @@ from .loop import in_thread, refuse_in_loop, running_loop
 from .options import Options, Submitter, number_of
 from .queue import Queue
 
+STUCK_S = 10.0		# a close that waits longer warns once
 WHERE = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
 
@@ -230,7 +232,12 @@ class Pool(Submitter):
             raise on_worker("Pool.close()")
         check(lib.rnl_pool_close(c), "Pool.close()")
         call = lib.rnl_pool_stop if cancel else lib.rnl_pool_drain
-        ret = wait(lambda ns: call(c, ns), timeout, "Pool.close()")
+        soon = STUCK_S if timeout is None else min(timeout, STUCK_S)
+        ret = wait(lambda ns: call(c, ns), soon, "Pool.close()")
+        if ret == -errno.ETIMEDOUT and soon != timeout:
+            warnings.warn(f"{self!r} has waited for {soon} s for the end of {self.unfinished()}. A hold "
+                          "must be released", RuntimeWarning, stacklevel=3)
+            ret = wait(lambda ns: call(c, ns), None if timeout is None else timeout - soon, "Pool.close()")
         if ret == -errno.ETIMEDOUT:
             raise Expired(f"Pool.close(): {len(self.unfinished())} jobs have not ended in time")
         check(ret, "Pool.close()")

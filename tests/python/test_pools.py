@@ -222,6 +222,19 @@ class Barriers(unittest.TestCase):
         self.pool.options(after=barrier).submit(lambda: None).result(LONG)
         self.assertTrue(all(job.done() for job in before))
 
+    def test_a_close_that_waits_for_a_hold_warns(self):
+        holds, closing, usual = [], pool(), runnel.pool.STUCK_S
+        closing.submit(lambda: holds.append(runnel.hold()))
+        runnel.pool.STUCK_S = 0.05
+        try:
+            with self.assertWarns(RuntimeWarning) as caught:
+                self.assertRaises(TimeoutError, closing.close, 0.2)
+        finally:
+            runnel.pool.STUCK_S = usual
+        self.assertIn("'where': 'hold'", str(caught.warning))
+        holds[0].release()
+        closing.close(LONG)
+
     def test_a_job_after_a_barrier_reads_the_results_of_its_jobs(self):
         for i in range(50):
             barrier = self.pool.barrier()
