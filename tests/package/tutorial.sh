@@ -75,7 +75,7 @@ for cxx in $(cxx_compilers); do
 done
 
 # ---- servers ---------------------------------------------------------------------
-serves() {	# serves NAME: 200 clients, 20 at a time: some leave, the others get right answers
+serves() {	# serves NAME [ends]: 200 clients, 20 at a time: some leave, the others get right answers
 	: >"$dir/out"	# it has the port of the server before
 	timeout 120 "$dir/app" 0 >"$dir/out" 2>"$dir/err" &
 	server=$!
@@ -100,13 +100,15 @@ serves() {	# serves NAME: 200 clients, 20 at a time: some leave, the others get 
 		with concurrent.futures.ThreadPoolExecutor(20) as clients:
 		    list(clients.map(ask, range(2, 202)))
 	END
-	kill $server && wait $server 2>/dev/null
+	kill $server
+	wait $server 2>/dev/null
+	[ $? = 0 ] || [ "${2:-}" != ends ] || complain 'SIGTERM does not end the server'
 	ends "$1"
 }
-c epoll && serves 'a server on epoll'
+c epoll && serves 'a server on epoll' ends
 # shellcheck disable=SC2086  # words
 compiles $CC -std=gnu11 $CFLAGS -include "$srcdir/tests/package/tutorial/full.h" "$dir/epoll.c" &&
-	serves 'a server on epoll, of a pool that is full'
+	serves 'a server on epoll, of a pool that is full' ends
 if $PKG_CONFIG --exists libuv; then
 	# shellcheck disable=SC2046,SC2086  # words
 	compiles $CC -std=gnu11 $CFLAGS "$dir/uv.c" $($PKG_CONFIG --cflags --libs libuv) && serves 'the same on libuv'
