@@ -609,9 +609,9 @@ RNL_API int rnl_job_set_key(struct rnl_job *job, uint64_t key);
  *	RNL_NEEDS_CUDA, which is logged; -EOWNERDEAD;
  *	-EINVAL, which is logged: pool or job is NULL; the job was not initialised, has no function,
  *	belongs to a batcher's request, or is placed on a device that the pool does not have; its
- *	barrier, order or class is of another pool, or its class has ended; its struct rnl_job_more is refused, see rnl_job_set_more(); a later job of
- *	its chain comes after a barrier, or has a key, an order or a time; the chain is a circle, or
- *	longer than max_queued.
+ *	barrier, order or class is of another pool, or its class has ended; its struct rnl_job_more is
+ *	refused, see rnl_job_set_more(); a later job of its chain comes after a barrier, or has a key,
+ *	an order or a time; the chain is a circle, or longer than max_queued.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
@@ -723,8 +723,8 @@ RNL_API int rnl_cq_fd(struct rnl_cq *cq);
  *	wait forever.
  * Ordering: everything that the jobs did, on host and device, happens before the return.
  * Return: the number of jobs, 0 if none arrived in time. If it is less than max, the queue was
- *	empty, and the descriptor, if the program has it, is armed. -EBUSY another thread is reaping; -EINVAL cq or jobs is
- *	NULL, or max is 0; -EOWNERDEAD.
+ *	empty, and the descriptor, if the program has it, is armed. -EBUSY another thread is reaping;
+ *	-EINVAL cq or jobs is NULL, or max is 0; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max, int64_t timeout_ns);

@@ -154,6 +154,7 @@ RNL_API int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more);
  * @job: is not being submitted by another thread. NULL: the job whose function or callback the calling
  *	thread is in.
  * @id: receives 16 bytes; zero if there is no id.
+ * Context: any thread; does not block. Ordering: none; the id does not change after the submit.
  * Return: 1 there is an id; 0 there is none; -EINVAL id is NULL, or job was never submitted;
  *	-EOWNERDEAD.
  * Since: 0.3

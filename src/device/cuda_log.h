@@ -6,7 +6,7 @@
  *	The driver passes its reason for a failed call to registered functions, then
  *	"Returning CODE (NAME) from CALL".  It calls them in the thread that made the call, with locks
  *	held: other threads' calls wait meanwhile (seen on an H200, driver 580, CUDA 13.0).  So ours
- *	calls neither the driver nor a log.  It keeps the thread's last reason, which
+ *	must not call the driver or a log.  It keeps the thread's last reason, which
  *	rnl__device_reason() returns for the line about the failure.  The thread logs that line when
  *	the call has returned.
  *	The driver calls all registered functions, so those of the program are not disturbed.  Ours is

@@ -474,18 +474,12 @@ TEST(setup_sets_the_variable_while_there_is_one_thread)
 	must(rnl_setup());
 }
 
-static int wait_at_gate(void *gate)
-{
-	gate_wait(gate);
-	return 0;
-}
-
 TEST(setup_changes_nothing_if_other_threads_run)
 {
 	struct gate gate = GATE_INIT;
 	struct call call;
 
-	call_start(&call, wait_at_gate, &gate);
+	call_start(&call, call_gate, &gate);
 	gate_await(&gate, 1);
 	unsetenv(VARIABLE);
 	ck_assert_int_eq(rnl_setup(), -EBUSY);

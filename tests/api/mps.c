@@ -122,12 +122,6 @@ MPS_TEST(setup_takes_what_a_daemon_has_left_for_no_daemon)
 	sets_connections();
 }
 
-static int wait_at_gate(void *gate)
-{
-	gate_wait(gate);
-	return 0;
-}
-
 /* There is nothing to set, so other threads do not matter. */
 MPS_TEST(setup_under_mps_may_come_late)
 {
@@ -135,7 +129,7 @@ MPS_TEST(setup_under_mps_may_come_late)
 	struct call call;
 	int fd;
 
-	call_start(&call, wait_at_gate, &gate);
+	call_start(&call, call_gate, &gate);
 	gate_await(&gate, 1);
 	ck_assert_int_eq(rnl_setup(), -EBUSY);
 	fd = listen_there(SOCK_STREAM);

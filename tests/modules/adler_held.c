@@ -2,12 +2,15 @@
 /*
  * In place of examples/modules/adler/device.c, for the host device and the double of the CUDA runtime.
  * The first word of a text is obeyed. "hold": its job's worker appends a line to the file
- * $MODULE_GATE.held, and waits until there is no file $MODULE_GATE. "fail": the kernel makes the
+ * $MODULE_GATE.held, and waits until no other process has locked the file $MODULE_GATE. "fail": the kernel makes the
  * double fail with a sticky error.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "examples/modules/adler/adler.h"
@@ -27,6 +30,7 @@ static void hold(const char *gate)
 {
 	char path[4096];
 	FILE *held;
+	int fd;
 
 	snprintf(path, sizeof(path), "%s.held", gate);
 	held = fopen(path, "ae");
@@ -34,8 +38,10 @@ static void hold(const char *gate)
 		fputs("held\n", held);
 		fclose(held);
 	}
-	while (!access(gate, F_OK))
-		usleep(1000);
+	fd = open(gate, O_RDONLY | O_CLOEXEC);
+	while (flock(fd, LOCK_SH) && errno == EINTR)
+		;
+	close(fd);
 }
 
 /* Called by the job's function, first for the text. */

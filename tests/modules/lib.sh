@@ -21,6 +21,7 @@ trap 'opens_gate; for s in $servers; do kill -9 -"$s" 2>/dev/null; done; rm -rf 
 module_cflags="-I$top/include -I$top/examples/modules -I$top -I$top/tests -Drnl_copy=adler_copy"
 module_libs="-L$dir/lib -lrunnel -Wl,-rpath,$dir/lib"
 export MODULE_GATE="$dir/gate"
+exec 9>"$MODULE_GATE"
 work="$modules/adler/adler.c $here/adler_held.c"
 
 needs() {	# needs FILE|COMMAND...: skips the script if one is missing
@@ -111,14 +112,14 @@ ended() {	# ended PID [STATUS]: waits for its end; checks its status (0)
 }
 not_alive() { case $(sed 's/.*) //' /proc/"$1"/stat 2>/dev/null) in '' | Z*) ;; *) false ;; esac; }
 closes_gate() {	# from now on texts "hold..." are held
-	: >"$MODULE_GATE"
+	flock -x 9
 	: >"$MODULE_GATE.held"
 	chmod 666 "$MODULE_GATE.held"
 }
 holds() {	# holds NR: waits until NR jobs are held
 	await "$1 held jobs" eval "[ \"\$(wc -l <'$MODULE_GATE.held')\" -ge $1 ]"
 }
-opens_gate() { rm -f "$MODULE_GATE"; }
+opens_gate() { flock -u 9; }
 silent_log() {	# silent_log FILE: the library has logged nothing
 	! grep -a 'runnel: ' "$1" >"$dir/err" || complain 'the library has logged:'
 }

@@ -23,7 +23,7 @@ void adler_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 	}
 }
 
-/* Only issues work to the worker's stream. An error of these calls becomes the job's result. */
+/* Queues work on the worker's stream and returns at once. If a call fails, so does the job. */
 static int run(struct rnl_job *job)
 {
 	struct adler *adler = rnl_container_of(job, struct adler, job);
