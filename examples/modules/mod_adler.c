@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Apache: "SetHandler adler" answers a POST with the checksum of its body. "AdlerPool DEVICE WORKERS
- * MAX_QUEUED" makes each child process create a pool, and "AdlerDeadline MILLISECONDS" bounds the
- * time until a job starts.
+ * Apache: "SetHandler adler" answers a POST with its body's checksum. "AdlerPool DEVICE WORKERS MAX_QUEUED"
+ * makes each child process create a pool, "AdlerDeadline MILLISECONDS" bounds the time until a job starts.
  *
- *	apxs -c -I.. -Wc,"$(pkg-config --cflags runnel)" mod_adler.c adler/adler.c adler/device.c \
- *		$(pkg-config --libs runnel)
+ *	apxs -c -I.. -Wc,"$(pkg-config --cflags runnel)" -Wl,-Wl,-znodelete mod_adler.c adler/adler.c \
+ *		adler/device.c $(pkg-config --libs runnel)
  *
  * Each request has a thread, which waits: the job is on the thread's stack. Any MPM will do.
+ * The linker's flag keeps it loaded: Apache unloads its modules once at its start, see docs/embedding.md.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -208,13 +208,12 @@ struct rnl_request {
  * Context: blocks while memory is page-locked.
  * Return: 0; -EINVAL an argument is NULL; attr has a wrong size, unknown flags, no fn and no
  *	kernel, RNL_BATCHER_RESIDENT without a kernel, spin_us without RNL_BATCHER_RESIDENT, a kernel
- *	without a function for the pool's
- *	devices, or an in_bytes of 0; a number is out of its range; a request or a slab has 1 GiB or more; a slab
- *	is smaller than a request; max_slabs is less than nr_slabs; cls is of another pool, or has
- *	ended; -E2BIG attr is newer than the library and sets a field that the library does not know;
- *	-EAGAIN the class has fewer places than max_in_flight, or the system starts no more threads,
- *	of which a resident kernel needs one for each device; -ENOMEM; -ESHUTDOWN the pool is
- *	closed; -EIO the device failed; -EOWNERDEAD.
+ *	without a function for the pool's devices, or an in_bytes of 0; a number is out of its range;
+ *	a request or a slab has 1 GiB or more; a slab is smaller than a request; max_slabs is less
+ *	than nr_slabs; cls is of another pool, or has ended; -E2BIG attr is newer than the library
+ *	and sets a field that the library does not know; -EAGAIN the class has fewer places than
+ *	max_in_flight, or the system starts no more threads, of which a resident kernel needs one for
+ *	each device; -ENOMEM; -ESHUTDOWN the pool is closed; -EIO the device failed; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_batcher_create(struct rnl_batcher **batcherp, struct rnl_pool *pool,

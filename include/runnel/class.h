@@ -34,10 +34,10 @@
  * H200). So rnl_copy() and rnl_copy_2d() cut a copy of more than 8 MiB between page-locked memory and
  * a device, if its job's class is lower: another class, perhaps the pool's own, has a smaller
  * priority, or has workers of its own and this one does not. In the pool one piece of 8 MiB is under
- * way for each device and direction. The call waits until its stream's earlier work is done, until it is its turn (by
- * priority, then by arrival), and until the copy is done. Meanwhile its worker does nothing else:
- * other workers take its queued jobs, but those that it has issued are not done before the function
- * has returned. max_jobs of such a class leaves workers to others.
+ * way for each device and direction. The call waits until its stream's earlier work is done, until
+ * it is its turn (by priority, then by arrival), and until the copy is done. Meanwhile its worker
+ * does nothing else: other workers take its queued jobs, but those that it has issued are not done
+ * before the function has returned. max_jobs of such a class leaves workers to others.
  * Not cut are copies of other APIs, such as cudaMemcpyAsync(), of a map or batcher, between devices,
  * and in a group or a record (RNL_GATHER, RNL_REPLAY): let a lower class's be small, with other work
  * in between. A small copy that must not wait at all is best made by a kernel that accesses

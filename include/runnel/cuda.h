@@ -12,7 +12,9 @@
  * function of runnel.h, so the order of includes and the unit that makes a job do not matter. If
  * a CUDA call or a <<<...>>> in a function of a job, map or batcher fails, the job or request
  * fails, or the map ends, even if the function returns 0. The result is the errno for CUDA's code,
- * and device_error is the code. Modules may be loaded and unloaded while workers run.
+ * and device_error is the code. Modules may be loaded and unloaded while workers run; but CUDA's
+ * shared runtime crashes if a module with kernels is unloaded before CUDA has started, and loaded
+ * again: link such a module with -Wl,-z,nodelete.
  */
 #ifndef RUNNEL_CUDA_H
 #define RUNNEL_CUDA_H
@@ -174,7 +176,7 @@ static inline int rnl__lease_launch(void (*kernel)(struct rnl__lease_args), stru
 	config.blockDim = dim3(block.x, block.y, block.z);
 	config.stream = static_cast<cudaStream_t>(stream);
 	config.attrs = &early;
-	/* Code for earlier devices does not wait for the end of the last lease, even if it is compiled for this one. */
+	/* Code for earlier devices, even compiled for this one, does not wait for the last lease. */
 	if (!ptx && cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(kernel)) == cudaSuccess)
 		ptx = attributes.ptxVersion;
 	config.numAttrs = ptx >= 90;

@@ -44,9 +44,9 @@ struct rnl__mailbox_words {
 	uint64_t others[15];
 };
 
-/* The turns of a mailbox's blocks, in device memory. Of even and odd leases; each word has one writer. */
+/* The turns of even and odd leases' blocks, in device memory; each word has one writer. */
 struct rnl__lease_turn {
-	/* Of a block that has ended. Payload: the next sequence number, 64 bits; 1: passed on. Tag: its lease. */
+	/* Of a block that has ended: the next sequence number, 64 bits; 1: passed on. Tag: its lease. */
 	struct rnl__mail_piece ended[2];
 	uint32_t came[2];		/* the lease of a block that waits for its turn; 0: none has come */
 	uint32_t others[6];

@@ -37,8 +37,8 @@ struct rnl_trace_attr {
  * (rnl_job_trace_id()). Arrows lead from the thread that submitted a
  * job to the job, and from the job to the thread that waited for it. A request that a resident kernel
  * answered (RNL_BATCHER_RESIDENT) has an event with the request kernel's name and the batcher's class,
- * from its commit to its end, on the track of the thread that ended it. `runnel report` makes a report of
- * the file.
+ * from its commit to its end, on the track of the thread that ended it. `runnel report` makes a
+ * report of the file.
  * Workers write records into buffers of their own without a lock; a thread of the trace writes the
  * buffers to the file. A record that finds no space in a buffer or in the file is lost; the file
  * and rnl_pool_read_stats() count lost records.

@@ -127,7 +127,7 @@ if [ "$have_CUDA" = yes ]; then
 	prints_not ': legacy stream'
 	prints '^0 of [0-9]+ objects'
 	echo 'int rnl_pool_create(void **pool, void *attr); int main(void) { return rnl_pool_create(0, 0) == 0; }' >main_pool.c
-	$CC ${sanitizer:+-fsanitize=$sanitizer} -o server main_pool.c "$build/librunnel.a" \
+	$CC ${sanitizer:+-fsanitize=$sanitizer} $LDFLAGS -o server main_pool.c "$build/librunnel.a" \
 		$("$PKG_CONFIG" --libs liburcu-cds) $(sed -n 's/^Libs\.private: *//p' "$build/runnel.pc") || exit 1
 	strip server
 	lint 0 server

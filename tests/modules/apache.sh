@@ -9,7 +9,7 @@ needs apache2 apxs python3
 libexec=$(apxs -q LIBEXECDIR)
 # shellcheck disable=SC2046  # flags are words
 builds mod_adler.so $(apxs -q CFLAGS) $(apxs -q EXTRA_CPPFLAGS) -I"$(apxs -q INCLUDEDIR)" \
-	-I"$(apr-1-config --includedir)" "$modules/mod_adler.c"
+	-I"$(apr-1-config --includedir)" -Wl,-z,nodelete "$modules/mod_adler.c"
 ends 'compiles'
 short "$modules/mod_adler.c"
 

@@ -10,7 +10,7 @@ needs varnishd varnishadm $tool python3
 : >"$dir/config.h"		# which vcc_if.c includes
 (cd "$dir" && python3 -B $tool "$modules/varnish/vmod_adler.vcc") >"$dir/out" 2>&1 || complain 'vmodtool fails'
 # shellcheck disable=SC2046  # flags are words
-builds libvmod_adler.so $(pkg-config --cflags varnishapi) -I"$dir" "$modules/varnish/vmod_adler.c" "$dir/vcc_if.c"
+builds libvmod_adler.so -Wl,-z,nodelete $(pkg-config --cflags varnishapi) -I"$dir" "$modules/varnish/vmod_adler.c" "$dir/vcc_if.c"
 ends 'compiles'
 short "$modules/varnish/vmod_adler.c"
 

@@ -43,7 +43,7 @@ for file in usr/bin/runnel usr/share/man/man1/runnel.1.gz usr/share/bash-complet
 done
 ends 'the packages have the tool, its completion and the manual'
 docs=$dir/root/usr/share/doc/librunnel-dev
-sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | sort -u >"$dir/links"
+sed '/^```/,/^```/d' "$docs"/*.md | grep -oE '\]\([^):#]+' | sed 's/^](//' | grep -vE '^https?$' | sort -u >"$dir/links"
 [ -s "$dir/links" ] || complain 'the pages have no links'
 while read -r link; do [ -e "$docs/$link" ] || complain "a page has a dead link: $link"; done <"$dir/links"
 ends 'the links of the pages, which are not compressed'

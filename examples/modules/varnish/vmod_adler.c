@@ -4,7 +4,7 @@
  *
  *	touch config.h; python3 /usr/share/varnish/vmodtool.py vmod_adler.vcc		# writes vcc_if.c, vcc_if.h
  *	cc -shared -fPIC -o libvmod_adler.so vmod_adler.c vcc_if.c ../adler/adler.c ../adler/device.c \
- *		-I. -I.. $(pkg-config --cflags --libs varnishapi runnel)
+ *		-Wl,-z,nodelete -I. -I.. $(pkg-config --cflags --libs varnishapi runnel)
  *
  * Each request has a thread, which waits: the job is on the thread's stack. All VCLs of the child
  * process share one pool, which exists while a VCL is warm: a cold VCL has no requests. The manager
