@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "cq.h"
+#include "host_kernel.h"
 
 /* ---- system calls on the descriptor -------------------------------------- */
 
@@ -176,6 +177,55 @@ TEST(a_wait_leaves_the_descriptor_as_a_reap_does, .timeout_s = 60)
 	ck_assert_uint_eq(nr_writes, 2);
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 4, 0), 1);
 	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- the order of what completes together -------------------------------- */
+
+struct watcher {
+	struct rnl_job job;
+	int fd;
+	bool saw;
+	struct gate called;
+};
+
+static void look_at_fd(struct rnl_job *job)
+{
+	struct watcher *w = rnl_container_of(job, struct watcher, job);
+
+	w->saw = readable(w->fd);
+	gate_open(&w->called);
+}
+
+/* All three complete when the first kernel ends, nearly always together. */
+TEST(a_callback_comes_after_earlier_jobs_are_in_their_queue, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+
+	skip_unless_host();
+	for (int round = 0; round < 20; round++) {
+		struct rnl_cq *cq = cq_of();
+		struct gate kernel = GATE_INIT, open = GATE_INIT;
+		struct watcher watcher = { .fd = rnl_cq_fd(cq), .called = GATE_INIT };
+		struct rnl_job first, queued, *list[1];
+
+		gate_open(&open);
+		submit_job(pool, &first, gated_kernel_fn, &kernel);
+		gate_await(&kernel, 1);
+		cq_job(&queued, gated_kernel_fn, &open, cq);
+		must(rnl_submit(pool, &queued));
+		job_of(&watcher.job, gated_kernel_fn, &open);
+		must(rnl_job_set_on_done(&watcher.job, look_at_fd));
+		must(rnl_submit(pool, &watcher.job));
+		ck_assert(!readable(watcher.fd));
+		gate_open(&kernel);
+		gate_wait(&watcher.called);
+		ck_assert(watcher.saw);
+		reap_all(cq, list, 1);
+		ck_assert_int_eq(result_of(&watcher.job), 0);
+		ck_assert_int_eq(result_of(&first), 0);
+		rnl_cq_destroy(cq);
+	}
 	rnl_pool_destroy(pool);
 }
 
