@@ -382,6 +382,10 @@ TEST(wrong_times_to_spin_are_refused)
 	ck_assert_msg(has_heard(&heard, "spin_us is 1, and flags lack RNL_BATCHER_RESIDENT"), "%s",
 		      heard.text);
 	attr.spin_us = 0;
+	attr.flags = 1u << 30;
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), -EINVAL);
+	ck_assert_msg(has_heard(&heard, "flags is 0x40000000; 0x40000000 of that is not known"), "%s", heard.text);
+	attr.flags = 0;
 	attr.nr_mailboxes = 2;
 	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), -EINVAL);
 	ck_assert_msg(has_heard(&heard, "nr_mailboxes is 2, and flags lack RNL_BATCHER_RESIDENT"), "%s",

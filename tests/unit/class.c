@@ -134,8 +134,10 @@ static void note_lag(void)
 			const double lag = fabs((double)a->used_ns / a->class.weight -
 						(double)b->used_ns / b->class.weight);
 			const double most = fmax(largest_of(a), largest_of(b));
+			/* A virtual time has 256 steps a ns; a job's charge is rounded, and its correction. */
+			const double rounded = 2 * (double)(a->nr + b->nr) / 256;
 
-			model.worst_lag = fmax(model.worst_lag, lag / (2 * most * model.nr_workers));
+			model.worst_lag = fmax(model.worst_lag, (lag - rounded) / (2 * most * model.nr_workers));
 		}
 	}
 }
@@ -552,6 +554,21 @@ TEST(two_jobs_of_a_function_are_estimated_by_the_class_and_later_ones_by_the_fun
 	ck_assert_uint_ge(rnl__cost_guess(&costs, unknown), 800);
 	rnl__cost_note(&costs, unknown, 50);
 	ck_assert_uint_le(rnl__cost_guess(&costs, unknown), 50);
+}
+
+TEST(more_functions_than_there_are_places_are_estimated_as_well)
+{
+	static char fns[4 * RNL__COST_ENTRIES][64];
+	struct rnl__costs costs;
+
+	rnl__costs_init(&costs);
+	for (unsigned round = 0; round < 3; round++)
+		for (unsigned i = 0; i < 4 * RNL__COST_ENTRIES; i++)
+			rnl__cost_note(&costs, fns[i], 1000);
+	for (unsigned i = 0; i < 4 * RNL__COST_ENTRIES; i++) {
+		ck_assert_uint_ge(rnl__cost_guess(&costs, fns[i]), 900);
+		ck_assert_uint_le(rnl__cost_guess(&costs, fns[i]), 1100);
+	}
 }
 
 TEST(functions_of_one_class_do_not_replace_each_other, .loops = 20)

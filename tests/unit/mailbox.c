@@ -28,9 +28,11 @@ static int execute(const struct rnl_request_view *view)
 	struct box *b = view->arg;
 
 	b->nr_executed++;
-	if (view->out_bytes)
+	if (view->out_bytes) {
 		memset(view->out, 0, view->out_bytes);
-	memcpy(view->out, view->in, view->in_bytes < view->out_bytes ? view->in_bytes : view->out_bytes);
+		memcpy(view->out, view->in,
+		       view->in_bytes < view->out_bytes ? view->in_bytes : view->out_bytes);
+	}
 	return (int)view->in_bytes;
 }
 

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include <runnel/class.h>
 
@@ -112,6 +113,7 @@ static void end_row(void *arg, struct bench_line **lines)
 	(void)lines;
 	for (unsigned i = 0; i < 2; i++)
 		rnl_pool_destroy(b->pools[i]);
+	free(b->ns);
 }
 
 const struct bench_work bench_classes_submit = { begin_row, measure, end_row, NULL };
