@@ -163,7 +163,7 @@ static __device__ void rnl__lease_begin(struct rnl__lease_block *b,
 	b->expected = answered;
 }
 
-/* Shows that no block serves.  A host that sees this sees the answers of all threads.  Called by one thread. */
+/* Shows that no block serves: then a host sees all threads' answers.  Called by one thread. */
 static __device__ __forceinline__ void rnl__lease_retire(const struct rnl__lease_args &args)
 {
 	rnl__device_fence();

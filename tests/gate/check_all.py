@@ -23,7 +23,7 @@ import sets
 from sets import BUILDS, TARGETS, TOP
 
 WORK = os.path.join(TOP, 'build-all')
-TIMEOUT = 540           # seconds of one set
+TIMEOUT = 1200          # seconds of one set
 # Packages in addition to those of `make deps check-all`.
 PACKAGES = '''autoconf clang libclang-rt-dev g++ gcovr debhelper fakeroot lintian libc6-dev-i386 lib32gcc-12-dev
     gcc-aarch64-linux-gnu qemu-user-static'''

@@ -32,7 +32,7 @@ UNKNOWN_SECONDS = 20        # of a test that never passed in any build
 # How much longer a test takes in a build than in the plain one.
 SLOWER = {'asan': 3, 'tsan': 4, 'coverage': 2, 'aarch64': 4}
 READ_COMMENTS = ('tree/*', 'package/*')
-C_FILE = re.compile(r'.*[.](c|h|cu|cpp|hpp|pml)')
+C_FILE = re.compile(r'.*[.](c|h|cu|cuh|cpp|hpp|pml)')
 C_TOKEN = re.compile(r'''("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|/[*].*?[*]/|//[^\n]*|[ \t]*\n\s*|[ \t]+''', re.S)
 
 
@@ -215,7 +215,8 @@ def inputs():
         if globs.split() != ['*']:
             named.update(f for g in globs.split() for f in files() if fnmatch.fnmatchcase(f, g.replace('{}', '*')))
     for test in own:
-        for build, where in ('plain', 'tests/{}.c'), ('tsan', 'tests/{}.c'), ('model', 'tests/model/{}.pml'):
+        for build, where in (('plain', 'tests/{}.c'), ('tsan', 'tests/{}.c'), ('fake', 'tests/{}.c'),
+                             ('model', 'tests/model/{}.pml')):
             own[test] |= {where.format(c.split(':')[0]) for c in catchers_of(mutants_of(test), build)}
     unreached = {f for f in files() if re.match(r'src/(?!tool/).*[.]c$', f)} - known
     return own, set(files()) - named | unreached

@@ -90,8 +90,11 @@ static struct rnl__mail_piece load(const struct rnl__mail_piece *at)
 	struct rnl__mail_piece piece = *at;
 
 #if RNL__PIECE_WIDE
-	/* volatile: in one access */
-	_mm_storeu_si128((__m128i *)(void *)&piece, *(const volatile __m128i *)(const void *)at);
+	__m128i all;
+
+	/* In one access. */
+	__asm__ volatile("movaps %1, %0" : "=x"(all) : "m"(*at));
+	_mm_storeu_si128((__m128i *)(void *)&piece, all);
 #endif
 	return piece;
 }
