@@ -261,7 +261,7 @@ static int wait_for_space(void *arg)
 /* All requests have completed, so only a release can wake a waiter. */
 TEST(each_release_wakes_a_thread_that_waits, .timeout_s = 60)
 {
-	struct rnl_pool *pool = pool_of(1);
+	struct rnl_pool *pool = pool_of(1, .stuck_ms = 1000000);	/* after it, who waits looks again */
 	struct waiter waiters[WAITERS];
 	struct rnl_request all[ALL];
 	uint64_t seeds[ALL], seed = 0;

@@ -324,6 +324,7 @@ TEST(the_end_of_a_class_waits_for_committed_requests_and_refuses_others)
 	struct call call, reserves;
 
 	hear(&heard, &attr);
+	attr.stuck_ms = 1000000;	/* after it, who waits looks again */
 	pool = pool_with(&attr, 1);
 	cls = class_of(pool);
 	kind.attr.cls = cls;
