@@ -197,13 +197,16 @@ TEST(jobs_with_far_deadlines_do_not_keep_near_ones_out)
 TEST(an_accepted_job_is_not_made_late_by_later_submits_with_earlier_deadlines)
 {
 	static struct rnl_job far[90];
+	uint64_t began;
 	unsigned nr;
 
 	begin(.flags = RNL_CLASS_ADMIT, .order = RNL_CLASS_DEADLINE);
+	began = rnl_clock();
 	for (int i = 0; i < 90; i++)
 		must(submit_by(&far[i], 100 * held.each_ns));
 	nr = fill_by(50 * held.each_ns);
-	ck_assert_uint_le(nr, 10);
+	/* On a busy machine later submits have later deadlines. */
+	ck_assert_uint_le(nr, 10 + (rnl_clock() - began) / held.each_ns);
 	end_held();
 }
 

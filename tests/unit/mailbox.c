@@ -236,6 +236,40 @@ TEST(old_pieces_are_cleared_before_their_tags_return)
 
 /* ---- threads --------------------------------------------------------------- */
 
+static int run_second_lease(void *arg)
+{
+	const struct rnl_dim one = { 1, 1, 1 };
+	const struct box *b = arg;
+	struct rnl__lease_args args = b->args;
+
+	args.lease = 2;
+	rnl__lease_host(one, one, &args);
+	return 0;
+}
+
+TEST(a_lease_serves_when_the_last_one_has_ended)
+{
+	const unsigned char in[8] = { 9 };
+	struct rnl__mail mail;
+	struct call second;
+	struct box b;
+
+	box_init(&b, 8);
+	mail = send(&b, in, 8);
+	call_start(&second, run_second_lease, &b);
+	/* relaxed: no data comes with it */
+	while (atomic_load_explicit(rnl__atomic(&b.turn.came[0]), memory_order_relaxed) != 2)
+		sched_yield();
+	/* Now it looks for requests. */
+	for (unsigned ms = 0; ms < 50 && !b.nr_executed; ms++)
+		usleep(1000);
+	ck_assert_uint_eq(b.nr_executed, 0);
+	run_lease(&b);
+	ck_assert_int_eq(call_end(&second), 0);
+	take(&b, &mail, in, 8);
+	ck_assert_uint_eq(b.nr_executed, 1);
+}
+
 #define ROUNDS 20000u
 
 struct three {
