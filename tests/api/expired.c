@@ -512,7 +512,7 @@ TEST(a_cancelled_job_is_done_before_many_delayed_jobs_are_queued, .timeout_s = 1
 	noted_then = false;
 	jam_of(&jam, 1);
 	hold_timer(jam.pool, &timer, &blocker);
-	at = rnl_clock() + (int64_t)(400 * MS * test_scale());
+	at = rnl_clock() + (int64_t)(1500 * MS * test_scale());
 	for (unsigned i = 0; i < nr; i++) {
 		job_of(&delayed[i], noop_fn, NULL);
 		must(submit_at(jam.pool, &delayed[i], at));
