@@ -928,7 +928,8 @@ TEST(many_clients_with_cancels_deadlines_keys_and_resizes_lose_no_job, .timeout_
 	ck_assert_uint_eq(ran + not, CLIENTS * clients[0].rounds * COUNT(clients[0].jobs));
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert_uint_eq(stats_of(cls[i]).queued, 0);
-		ck_assert_uint_eq(stats_of(cls[i]).started, 0);
+		/* The last job is done shortly before it is no longer counted. */
+		ck_eventually(stats_of(cls[i]).started == 0);
 		rnl_class_destroy(cls[i]);
 	}
 	rnl_pool_destroy(pool);
