@@ -80,8 +80,11 @@ static double measure(struct bench *b, const struct candidate *c, unsigned ms)
 	const unsigned nr = c->requests * b->threads;
 	double rate;
 
-	for (unsigned i = 0; i < nr; i++)
+	/* A request that this variant does not get to has another variant's output. */
+	for (unsigned i = 0; i < nr; i++) {
 		b->requests[i].slot.kernel = c->done == GPU_CQ_REACH ? GPU_ROUND : 0;
+		b->requests[i].slot.seq = 0;
+	}
 	if (c->issue)
 		rate = measure_by_hand(b, c, ms);
 	else if (c->side == BENCH_PEER)
