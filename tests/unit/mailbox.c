@@ -260,7 +260,7 @@ TEST(a_lease_serves_when_the_last_one_has_ended)
 	/* relaxed: no data comes with it */
 	while (atomic_load_explicit(rnl__atomic(&b.turn.came[0]), memory_order_relaxed) != 2)
 		sched_yield();
-	/* Now it looks for requests. */
+	/* Now it looks for requests: a wrong one has time to execute it, and a right one never does. */
 	for (unsigned ms = 0; ms < 50 && !b.nr_executed; ms++)
 		usleep(1000);
 	ck_assert_uint_eq(b.nr_executed, 0);
